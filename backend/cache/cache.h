@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+/*
+ * The block cache (ARC of the vocabulary): decoded blocks by block identity, one per engine,
+ * bounded, scan-resistant, sharded. Owns its objects' memory while they are in it.
+ *
+ * Objects are immutable once inserted and found by (pool, chunk, sector, birth); since
+ * locations are written once per birth, a hit needs no further check. An object with
+ * references is not evicted. Metadata is favoured over data.
+ *
+ * Scan resistance: S3-FIFO (Yang et al., "FIFO Queues are All You Need for Cache Eviction", SOSP
+ * 2023): a small queue for newcomers, a main queue, and a ghost queue of keys.
+ *
+ * Callers: tree/, fs/. Locks: one mutex a shard, innermost of all.
+ */
+#ifndef TARN_CACHE_CACHE_H
+#define TARN_CACHE_CACHE_H
+
+#include <stdatomic.h>
+#include <tarn/tarn.h>
+
+#include "pool/block.h"
+
+struct cache;
+
+struct cache_key {
+	uint64_t pool; /* pool GUID */
+	uint64_t chunk;
+	uint64_t birth;
+	uint32_t sector;
+};
+
+enum cache_kind { CACHE_DATA, CACHE_META };
+
+struct cache_obj {
+	struct cache_key key;
+	atomic_uint refs;
+	uint32_t size;                          /* bytes charged */
+	uint8_t kind;                           /* enum cache_kind */
+	atomic_uchar freq;                      /* 0..3 */
+	uint8_t queue;                          /* the cache's */
+	bool hashed;                            /* the cache's: findable */
+	void (*destroy)(struct cache_obj *obj); /* last reference gone and not in the cache */
+	struct cache_obj *hash_next, *prev, *next;
+	struct cache *cache; /* NULL before insertion */
+};
+
+int cache_create(uint64_t max, struct cache **out);
+void cache_destroy(struct cache *cache); /* no references may be left */
+void cache_set_max(struct cache *cache, uint64_t max);
+void cache_stats(struct cache *cache, struct tarn_cache_stats *out);
+
+/* Referenced object or NULL. */
+struct cache_obj *cache_lookup(struct cache *cache, const struct cache_key *key);
+/* Inserts obj (the caller's reference stays the caller's); if the key is there already, returns
+   that object referenced instead and leaves obj alone. May evict. */
+struct cache_obj *cache_insert(struct cache *cache, struct cache_obj *obj);
+void cache_ref(struct cache_obj *obj);
+void cache_unref(struct cache_obj *obj);
+/* Freed blocks and exported pools: no longer findable; gone with the last reference. */
+void cache_remove(struct cache *cache, const struct cache_key *key);
+void cache_remove_pool(struct cache *cache, uint64_t pool);
+
+/* ---- reading through the cache ---- */
+
+/* What a block becomes in memory. */
+struct cache_type {
+	enum cache_kind kind;
+	/* Takes over buf (dev_buf_alloc memory, bp->lsize bytes). -EIO if the content is not valid.
+	 */
+	int (*decode)(void *buf, const struct bp *bp, struct cache_obj **out);
+};
+/* Plain data blocks. */
+extern const struct cache_type cache_type_data;
+struct cache_data {
+	struct cache_obj obj;
+	void *data; /* lsize bytes */
+	uint32_t length;
+};
+/* Wraps data (taken over, dev_buf_alloc memory) as an object with one reference, not yet inserted.
+ * NULL: no memory. */
+struct cache_data *cache_data_new(void *data, uint32_t length);
+
+struct cache_read {
+	struct bp bp;
+	struct cache_obj *obj; /* result: referenced for the caller */
+	int result;
+	void (*done)(struct cache_read *r); /* in a worker of the pool, or before return on a hit */
+	void *owner;
+	struct cache_read *next; /* the cache's */
+};
+/* Hit: done() before return. Miss: one device read however many ask (waiters join). Takes its own
+   read epoch hold for the device read; the caller has entered one before looking bp up and holds it
+   until done(). */
+void cache_read(struct cache *cache, struct pool *pool, const struct cache_type *type,
+		struct cache_read *r);
+/* Blocking form; never under a tx. */
+int cache_read_wait(struct cache *cache, struct pool *pool, const struct cache_type *type,
+		    const struct bp *bp, struct cache_obj **out);
+
+struct cache_key cache_key_of(uint64_t pool_guid, const struct bp *bp);
+
+#endif

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+/*
+ * The block pipeline: compress, checksum, allocate, write all copies; read, verify, decompress,
+ * repair a bad copy from a good one. The only way from bytes to a bp and back.
+ *
+ * Callers: cache/ (reads), tree/ and fs/ in sync context (writes). Not cached here.
+ */
+#ifndef TARN_POOL_BLOCK_H
+#define TARN_POOL_BLOCK_H
+
+#include <stdatomic.h>
+
+#include "pool/bp.h"
+#include "pool/txg.h"
+
+enum block_class { BLOCK_DATA, BLOCK_META }; /* which chunks: metadata gets more copies */
+
+struct block_write {
+	const void *data; /* dev_buf_alloc() memory, zero from lsize to the sector's end; unchanged
+			     until sync_wait_io() */
+	uint32_t lsize;
+	uint8_t type, level;      /* enum bp_type */
+	uint8_t comp, comp_level; /* COMP_ZSTD: 1..19; else 0 */
+	uint8_t cksum;
+	enum block_class class;
+	atomic_bool *failed; /* set if no copy could be written; lives until the commit */
+};
+
+/* Sets *out at once; the writes go on. -ENOSPC never happens when reservations are right: it
+   suspends the pool. Any thread of the sync. */
+int block_write(struct txg_sync *s, const struct block_write *w, struct bp *out);
+
+/* Waits for all writes of this sync; true if one set its failed flag. */
+bool sync_wait_io(struct txg_sync *s);
+
+struct block_read {
+	struct bp bp;
+	void *buf;  /* room for lsize rounded up to a sector, from dev_buf_alloc() */
+	int result; /* 0, -EIO: no good copy (counted, reported) */
+	void (*done)(
+	    struct block_read *r); /* in a worker of the pool's work queue; may not block */
+	void *owner;
+	struct read_epoch
+	    epoch;     /* entered by the caller before it looked the bp up; left by the caller */
+	void *priv[4]; /* the pipeline's, until done() */
+};
+/* bp must be bp_valid() and no hole. Never blocks. */
+void block_read(struct pool *pool, struct block_read *r);
+
+/* The two pure parts, for the pipeline, tarnck and streams. Compression gives 0 if it does not
+   pay (at least one sector saved); decompression demands exactly lsize bytes. */
+uint32_t block_compress(enum bp_comp comp, int level, const void *src, uint32_t lsize, void *dst,
+			uint32_t room);
+int block_decompress(enum bp_comp comp, const void *src, uint32_t psize, void *dst, uint32_t lsize);
+void block_checksum(enum bp_cksum alg, const void *data, uint32_t len, uint8_t sum[32]);
+
+#endif
