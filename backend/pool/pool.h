@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+/*
+ * The pool object: its devices, groups, chunks, allocator and txg machinery, and its life:
+ * made or opened from labels, loaded by the client (dataset/catalog.c), started, stopped,
+ * closed. Internal to pool/, except the functions under "for the layers above".
+ *
+ *   label.c    labels, uberblock ring, heartbeat: formats, read, write
+ *   config.c   groups and devices: create, scan, open, add, destroy, states
+ *   slab.c     slab tables: which slab belongs to which chunk column
+ *   chunk.c    chunk table: (chunk, sector) -> device offsets; live-chunk records
+ *   alloc.c    bitmaps, striping over groups, deferred frees, reservations
+ *   alog.c     the allocation log and bitmap checkpoints
+ *   block.c    the block pipeline
+ *   txg.c      holds, barrier, sync
+ *
+ * On disk: docs/format.md and pool/format.h.
+ */
+#ifndef TARN_POOL_POOL_H
+#define TARN_POOL_POOL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <tarn/pool.h>
+
+#include "dev/dev.h"
+#include "pool/format.h"
+#include "pool/txg.h"
+#include "util/workq.h"
+
+#define POOL_DEVS_MAX 256
+#define POOL_GROUPS_MAX 64
+
+struct slab_table; /* slab.h */
+struct chunks;     /* chunk.h */
+struct alloc;      /* alloc.h */
+struct txgs;       /* txg.c */
+
+struct pool_dev {
+	struct dev *dev; /* NULL: missing */
+	uint64_t guid;
+	char path[TARN_DEV_PATH_MAX + 1]; /* where it was found last */
+	uint32_t index, group;
+	uint64_t size; /* bytes, as at creation */
+	uint32_t slab_count;
+	uint64_t slab_start; /* byte offset of slab 0 */
+	_Atomic(enum tarn_dev_state) state;
+	atomic_ulong read_errors, write_errors, checksum_errors;
+	struct slab_table *slabs;
+};
+
+struct pool_group {
+	enum tarn_group_kind kind;
+	uint32_t first_dev, ndevs;
+	uint32_t slab_shift; /* log2 of the slab size in bytes */
+};
+
+struct pool {
+	char name[TARN_POOL_NAME_MAX + 1];
+	uint64_t guid;
+	bool read_only;
+	atomic_bool suspended; /* a commit failed: nothing more is written, waiters get -EIO */
+	const struct tarn_config *config;
+	struct workq *wq; /* the engine's */
+
+	uint32_t ndevs, ngroups;
+	struct pool_dev devs[POOL_DEVS_MAX];
+	struct pool_group groups[POOL_GROUPS_MAX];
+	pthread_mutex_t config_lock; /* devs/groups grow, label writes */
+	bool config_dirty;           /* labels are rewritten in the next sync */
+
+	struct uberblock uber; /* last committed; the sync thread writes it */
+	uint64_t import_counter;
+	atomic_ulong data_errors;
+
+	struct chunks *chunks;
+	struct alloc *alloc;
+	struct txgs *txgs;
+	struct label_beat *beat; /* heartbeat thread, label.c */
+};
+
+void pool_log(struct pool *pool, enum tarn_log_level level, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* ---- for the layers above ---- */
+
+/*
+ * A new pool on checked, opened devices: writes labels and empty slab tables, but no
+ * uberblock: the pool exists once its first txg has committed. Devices are taken over (closed on
+ * failure). The client then starts it with an empty root.
+ */
+struct pool_new_dev {
+	struct dev *dev;
+	const char *path;
+};
+struct pool_new_group {
+	enum tarn_group_kind kind;
+	uint32_t ndevs;
+	const struct pool_new_dev *devs;
+};
+int pool_create(const char *name, const struct pool_new_group *groups, uint32_t ngroups,
+		const struct tarn_config *config, struct workq *wq, struct pool **out);
+
+/*
+ * Opens a pool from devices that carry its labels: chooses the uberblock, loads slab tables, maps
+ * chunks. After it the root (pool->uber.root) can be read. The client loads the live
+ * chunks (pool_load_chunk() for each, pool_load_done()), then starts the pool.
+ */
+struct pool_open_args {
+	uint64_t guid;
+	const char *new_name; /* NULL: keep */
+	struct dev **devs;    /* candidates, taken over */
+	const char **paths;
+	uint32_t ndevs;
+	int flags;                /* TARN_FORCE, TARN_READ_ONLY, TARN_REWIND */
+	uint32_t skip_uberblocks; /* TARN_REWIND: ignore that many newest ones */
+};
+int pool_open(const struct pool_open_args *args, const struct tarn_config *config, struct workq *wq,
+	      struct pool **out, struct tarn_error *err);
+
+/* A live-chunk record and its bitmap checkpoint, as the client kept them (see pool_dirty_chunks).
+ */
+int pool_load_chunk(struct pool *pool, uint64_t id, const void *record, uint32_t len);
+/* After the last one: replays the allocation log; unlisted slabs become free; refuses what does not
+ * agree. */
+int pool_load_done(struct pool *pool);
+
+/*
+ * Sync context: records of chunks that changed (or whose turn for a bitmap checkpoint it is) to be
+ * stored in the pool tree; record NULL: the chunk is gone. Called before the pool tree is written;
+ * afterwards this sync makes no new chunk and checkpoints no bitmap.
+ */
+int pool_dirty_chunks(struct txg_sync *s,
+		      int (*put)(void *arg, uint64_t id, const void *record, uint32_t len),
+		      void *arg);
+#define CHUNK_RECORD_MAX 65536
+
+/* Stops (txg_stop()), marks exported if clean, closes devices, frees. */
+int pool_close(struct pool *pool, bool exported);
+/* Wipes labels, then as pool_close(). */
+int pool_destroy(struct pool *pool);
+/* New groups become part of the pool with the next commit (waits for it). */
+int pool_add_groups(struct pool *pool, const struct pool_new_group *groups, uint32_t ngroups);
+
+/* Space in bytes, after redundancy and with the reserve for deletion (slop) taken off avail. */
+struct pool_space {
+	uint64_t size, allocated, avail;
+};
+void pool_space(struct pool *pool, struct pool_space *out);
+
+#endif
