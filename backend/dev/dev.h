@@ -18,6 +18,9 @@
 #ifndef TARN_DEV_DEV_H
 #define TARN_DEV_DEV_H
 
+#include "util/workq.h"
+
+#include <semaphore.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -39,8 +42,14 @@ struct dev_io {
 	int iovcnt;        /* at most DEV_MAX_IOV */
 	int result;        /* set before done(): 0 or -errno; short transfers are -EIO */
 	void (*done)(struct dev_io *io);
-	void *owner;         /* the caller's */
-	struct dev_io *next; /* the device's, between submission and completion */
+	void *owner; /* the caller's */
+
+	/* The device's, between submission and completion. */
+	struct dev *dev;
+	struct dev_io *next;
+	struct work work;
+	uint64_t moved;    /* bytes transferred so far */
+	struct iovec rest; /* of the element that a short transfer ended in */
 };
 
 #define DEV_MAX_IOV 256
@@ -55,13 +64,15 @@ struct dev_geometry {
 
 /* Counters since open; read without a lock, each exact. */
 struct dev_stats {
-	uint64_t reads, writes, flushes, discards;
-	uint64_t read_bytes, write_bytes;
-	uint64_t read_errors, write_errors, flush_errors;
+	_Atomic uint64_t reads, writes, flushes, discards; /* completed, failed ones too */
+	_Atomic uint64_t read_bytes, write_bytes;          /* of those that succeeded */
+	_Atomic uint64_t read_errors, write_errors, flush_errors;
 };
 
+/* What an implementation supplies; its own side of the bargain is in dev/impl.h. */
 struct dev_ops {
 	void (*submit)(struct dev *dev, struct dev_io *io);
+	int (*size)(struct dev *dev, uint64_t *size); /* as it is now, bytes */
 	void (*close)(struct dev *dev);
 };
 
@@ -70,7 +81,11 @@ struct dev {
 	const struct dev_ops *ops;
 	char *path;
 	struct dev_geometry geo;
-	struct dev_stats stats; /* atomically updated by dev_submit()'s completion path */
+	bool readonly;
+	struct dev_stats stats;
+	_Atomic uint64_t holds; /* requests in flight, calls of dev_submit(), and one until
+				   dev_close() */
+	sem_t idle;             /* posted when holds becomes 0 */
 };
 
 enum {
@@ -89,7 +104,9 @@ int dev_open(const char *path, int flags, struct dev **out);
 /* Waits for requests in flight, then closes. NULL is allowed. */
 void dev_close(struct dev *dev);
 
-/* Checks alignment and bounds (completes with -EINVAL / -ENXIO), counts, submits. */
+/* Checks alignment and bounds, submits. A request that breaks the rules completes with
+   -EINVAL, one beyond the end with -ENXIO, a change of a read-only device with -EROFS, a
+   discard where there is none with -EOPNOTSUPP: not inside the call either, not counted. */
 void dev_submit(struct dev *dev, struct dev_io *io);
 
 /* Blocking forms for labels and tools; never from a completion or a txg hold. */
@@ -100,7 +117,7 @@ int dev_flush(struct dev *dev);
 /* Sector-aligned memory for I/O; free with free(). NULL when memory is short. */
 void *dev_buf_alloc(size_t length);
 
-/* Grows a regular file (never shrinks); reads the size of a device anew. */
+/* Reads the size anew, for a device or file that grew; a file's size here never shrinks. */
 int dev_refresh_geometry(struct dev *dev);
 
 #endif

@@ -1,0 +1,563 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+#include "dev/sim.h"
+#include "dev/impl.h"
+#include "dev/sim_image.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+
+/* A write (or discard) that no flush has covered yet. */
+struct unflushed {
+	TAILQ_ENTRY(unflushed) link;
+	uint64_t nth;
+	uint64_t first, count; /* sectors */
+	struct sector *sectors[];
+};
+
+struct fault {
+	SLIST_ENTRY(fault) link;
+	enum dev_op op;
+	uint64_t offset, length;
+	int error;
+	uint64_t left; /* 0 = for ever */
+};
+
+struct sim {
+	pthread_mutex_t lock; /* guards everything here and the queues of the open devices */
+	pthread_cond_t wake;  /* a request came, hold ended, a device closes */
+	char *name;
+	uint64_t size;
+	uint32_t physical;
+	struct image *current; /* what reads see: durable and all unflushed writes */
+	struct image *durable;
+	TAILQ_HEAD(, unflushed) unflushed; /* by nth */
+	uint64_t unflushed_count;
+	uint64_t writes; /* good ones so far: the ordinal of the last */
+	SLIST_HEAD(, fault) faults;
+	bool lose, gone, hold;
+	uint64_t order; /* state of the random order of completion; 0 = as submitted */
+	void (*on_write)(struct sim *, uint64_t nth, void *);
+	void *on_write_arg;
+	unsigned open;
+	bool open_for_writing;
+};
+
+struct sim_dev {
+	struct dev dev;
+	struct sim *sim;
+	pthread_t thread;
+	struct dev_io *queue, **tail; /* under the medium's lock, as the next two */
+	uint64_t queued;
+	bool closing;
+};
+
+/* splitmix64: any seed gives a good sequence. */
+static uint64_t next_random(uint64_t *state)
+{
+	uint64_t z = *state += 0x9e3779b97f4a7c15;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+	z = (z ^ z >> 27) * 0x94d049bb133111eb;
+	return z ^ z >> 31;
+}
+
+/* The medium */
+
+static struct sim *medium(const char *name, uint64_t size, uint32_t physical, struct image *durable)
+{
+	struct sim *sim = sim_alloc(sizeof(*sim));
+
+	sim->name = strdup(name);
+	if (!sim->name)
+		abort();
+	sim->size = size;
+	sim->physical = physical;
+	sim->durable = durable;
+	sim->current = image_copy(durable);
+	pthread_mutex_init(&sim->lock, NULL);
+	pthread_cond_init(&sim->wake, NULL);
+	TAILQ_INIT(&sim->unflushed);
+	SLIST_INIT(&sim->faults);
+	return sim;
+}
+
+struct sim *sim_create(const char *name, uint64_t size, uint32_t physical)
+{
+	struct image *empty = image_new(size / SECTOR_SIZE);
+
+	return medium(name, size, physical, empty);
+}
+
+static void forget(struct sim *sim, struct unflushed *w)
+{
+	TAILQ_REMOVE(&sim->unflushed, w, link);
+	sim->unflushed_count--;
+	for (uint64_t i = 0; i < w->count; i++)
+		sector_drop(w->sectors[i]);
+	free(w);
+}
+
+static void clear_faults(struct sim *sim, enum dev_op op)
+{
+	struct fault *fault = SLIST_FIRST(&sim->faults), *next;
+
+	for (; fault; fault = next) {
+		next = SLIST_NEXT(fault, link);
+		if (fault->op == op) {
+			SLIST_REMOVE(&sim->faults, fault, fault, link);
+			free(fault);
+		}
+	}
+}
+
+void sim_destroy(struct sim *sim)
+{
+	assert(!sim->open);
+	while (!TAILQ_EMPTY(&sim->unflushed))
+		forget(sim, TAILQ_FIRST(&sim->unflushed));
+	for (enum dev_op op = DEV_READ; op <= DEV_DISCARD; op++)
+		clear_faults(sim, op);
+	image_free(sim->current);
+	image_free(sim->durable);
+	pthread_cond_destroy(&sim->wake);
+	pthread_mutex_destroy(&sim->lock);
+	free(sim->name);
+	free(sim);
+}
+
+static void apply(struct image *image, const struct unflushed *w, uint64_t count)
+{
+	for (uint64_t i = 0; i < count && i < w->count; i++)
+		image_set(image, w->first + i, w->sectors[i]);
+}
+
+/* Power cuts */
+
+static void cut_random(struct sim *sim, struct image *image, uint64_t seed)
+{
+	uint64_t n = 0;
+	struct unflushed **writes = sim_alloc((sim->unflushed_count + 1) * sizeof(*writes)), *w;
+
+	for (w = TAILQ_FIRST(&sim->unflushed); w; w = TAILQ_NEXT(w, link)) {
+		if (next_random(&seed) & 1)
+			writes[n++] = w;
+	}
+	while (n) {
+		uint64_t i = next_random(&seed) % n;
+
+		apply(image, writes[i], writes[i]->count);
+		writes[i] = writes[--n];
+	}
+	free(writes);
+}
+
+/* How many sectors of unflushed write i arrive. */
+static uint64_t arriving(enum sim_cut how, uint64_t i, uint64_t arg, uint64_t arg2)
+{
+	switch (how) {
+	case SIM_CUT_ALL:
+		return UINT64_MAX;
+	case SIM_CUT_ONLY:
+		return i == arg ? UINT64_MAX : 0;
+	case SIM_CUT_BUT:
+		return i == arg ? 0 : UINT64_MAX;
+	case SIM_CUT_TORN:
+		return i < arg ? UINT64_MAX : i == arg ? arg2 : 0;
+	default:
+		return 0;
+	}
+}
+
+struct sim *sim_cut(struct sim *sim, enum sim_cut how, uint64_t arg, uint64_t arg2)
+{
+	struct image *image;
+	struct unflushed *w;
+	uint64_t i = 0;
+
+	pthread_mutex_lock(&sim->lock);
+	image = image_copy(sim->durable);
+	if (how == SIM_CUT_RANDOM)
+		cut_random(sim, image, arg);
+	for (w = TAILQ_FIRST(&sim->unflushed); w; w = TAILQ_NEXT(w, link))
+		apply(image, w, arriving(how, i++, arg, arg2));
+	pthread_mutex_unlock(&sim->lock);
+	return medium(sim->name, sim->size, sim->physical, image);
+}
+
+uint64_t sim_unflushed(struct sim *sim)
+{
+	uint64_t count;
+
+	pthread_mutex_lock(&sim->lock);
+	count = sim->unflushed_count;
+	pthread_mutex_unlock(&sim->lock);
+	return count;
+}
+
+/* Controls */
+
+void sim_on_write(struct sim *sim, void (*fn)(struct sim *, uint64_t nth, void *), void *arg)
+{
+	pthread_mutex_lock(&sim->lock);
+	sim->on_write = fn;
+	sim->on_write_arg = arg;
+	pthread_mutex_unlock(&sim->lock);
+}
+
+void sim_fail(struct sim *sim, enum dev_op op, uint64_t offset, uint64_t length, int error,
+	      uint64_t count)
+{
+	struct fault *fault;
+
+	assert(error <= 0);
+	pthread_mutex_lock(&sim->lock);
+	if (error) {
+		fault = sim_alloc(sizeof(*fault));
+		fault->op = op;
+		fault->offset = offset;
+		fault->length = length;
+		fault->error = error;
+		fault->left = count;
+		SLIST_INSERT_HEAD(&sim->faults, fault, link);
+	} else {
+		clear_faults(sim, op);
+	}
+	pthread_mutex_unlock(&sim->lock);
+}
+
+static void set(struct sim *sim, bool *control, bool on)
+{
+	pthread_mutex_lock(&sim->lock);
+	*control = on;
+	pthread_cond_broadcast(&sim->wake);
+	pthread_mutex_unlock(&sim->lock);
+}
+
+void sim_lose_writes(struct sim *sim, bool on)
+{
+	set(sim, &sim->lose, on);
+}
+
+void sim_gone(struct sim *sim, bool on)
+{
+	set(sim, &sim->gone, on);
+}
+
+void sim_hold(struct sim *sim, bool on)
+{
+	set(sim, &sim->hold, on);
+}
+
+void sim_reorder(struct sim *sim, uint64_t seed)
+{
+	pthread_mutex_lock(&sim->lock);
+	sim->order = seed;
+	pthread_mutex_unlock(&sim->lock);
+}
+
+/* Direct access */
+
+/* Part of one sector: bytes to put there, or, without them, a mask to flip bits with. */
+struct edit {
+	uint64_t sector;
+	size_t start, length;
+	const uint8_t *bytes;
+	uint8_t mask;
+};
+
+static void edit_sector(struct sector **sector, const struct edit *e)
+{
+	sector_own(sector);
+	for (size_t i = 0; i < e->length; i++) {
+		uint8_t *byte = &(*sector)->data[e->start + i];
+
+		*byte = e->bytes ? e->bytes[i] : *byte ^ e->mask;
+	}
+}
+
+static void edit(struct sim *sim, const struct edit *e)
+{
+	struct unflushed *w;
+
+	edit_sector(image_at(sim->current, e->sector), e);
+	edit_sector(image_at(sim->durable, e->sector), e);
+	for (w = TAILQ_FIRST(&sim->unflushed); w; w = TAILQ_NEXT(w, link)) {
+		if (e->sector >= w->first && e->sector - w->first < w->count)
+			edit_sector(&w->sectors[e->sector - w->first], e);
+	}
+}
+
+void sim_flip(struct sim *sim, uint64_t offset, uint8_t xor_mask)
+{
+	struct edit e = {.sector = offset / SECTOR_SIZE,
+			 .start = offset % SECTOR_SIZE,
+			 .length = 1,
+			 .mask = xor_mask};
+
+	pthread_mutex_lock(&sim->lock);
+	edit(sim, &e);
+	pthread_mutex_unlock(&sim->lock);
+}
+
+static size_t within_sector(uint64_t offset, size_t length)
+{
+	size_t room = SECTOR_SIZE - offset % SECTOR_SIZE;
+
+	return length < room ? length : room;
+}
+
+void sim_poke(struct sim *sim, uint64_t offset, const void *buf, size_t length)
+{
+	const uint8_t *bytes = buf;
+
+	pthread_mutex_lock(&sim->lock);
+	while (length) {
+		struct edit e = {.sector = offset / SECTOR_SIZE,
+				 .start = offset % SECTOR_SIZE,
+				 .length = within_sector(offset, length),
+				 .bytes = bytes};
+
+		edit(sim, &e);
+		bytes += e.length;
+		offset += e.length;
+		length -= e.length;
+	}
+	pthread_mutex_unlock(&sim->lock);
+}
+
+void sim_peek(struct sim *sim, uint64_t offset, void *buf, size_t length)
+{
+	uint8_t *to = buf;
+
+	pthread_mutex_lock(&sim->lock);
+	while (length) {
+		size_t n = within_sector(offset, length);
+
+		memcpy(to, image_read(sim->current, offset / SECTOR_SIZE) + offset % SECTOR_SIZE,
+		       n);
+		to += n;
+		offset += n;
+		length -= n;
+	}
+	pthread_mutex_unlock(&sim->lock);
+}
+
+/* Requests; called with the lock held */
+
+static int find_fault(struct sim *sim, const struct dev_io *io)
+{
+	struct fault *fault;
+	int error;
+
+	if (sim->gone)
+		return -ENXIO;
+	for (fault = SLIST_FIRST(&sim->faults); fault; fault = SLIST_NEXT(fault, link)) {
+		if (fault->op != io->op)
+			continue;
+		if (io->op != DEV_FLUSH && (io->offset - fault->offset >= fault->length) &&
+		    (fault->offset - io->offset >= io->length))
+			continue;
+		error = fault->error;
+		if (fault->left && --fault->left == 0) {
+			SLIST_REMOVE(&sim->faults, fault, fault, link);
+			free(fault);
+		}
+		return error;
+	}
+	return 0;
+}
+
+static void read_sectors(struct sim *sim, struct dev_io *io)
+{
+	uint64_t sector = io->offset / SECTOR_SIZE;
+
+	for (int i = 0; i < io->iovcnt; i++) {
+		uint8_t *to = io->iov[i].iov_base;
+
+		for (size_t at = 0; at < io->iov[i].iov_len; at += SECTOR_SIZE)
+			memcpy(to + at, image_read(sim->current, sector++), SECTOR_SIZE);
+	}
+}
+
+static void write_sectors(struct sim *sim, struct dev_io *io)
+{
+	uint64_t count = io->length / SECTOR_SIZE, n = 0;
+	struct unflushed *w;
+
+	sim->writes++;
+	if (sim->lose)
+		return;
+	w = sim_alloc(sizeof(*w) + count * sizeof(w->sectors[0]));
+	w->nth = sim->writes;
+	w->first = io->offset / SECTOR_SIZE;
+	w->count = count;
+	for (int i = 0; io->op == DEV_WRITE && i < io->iovcnt; i++) {
+		const uint8_t *from = io->iov[i].iov_base;
+
+		for (size_t at = 0; at < io->iov[i].iov_len; at += SECTOR_SIZE)
+			w->sectors[n++] = sector_new(from + at);
+	}
+	apply(sim->current, w, count);
+	TAILQ_INSERT_TAIL(&sim->unflushed, w, link);
+	sim->unflushed_count++;
+}
+
+static void flush(struct sim *sim, uint64_t upto)
+{
+	struct unflushed *w;
+
+	if (sim->lose)
+		return;
+	while ((w = TAILQ_FIRST(&sim->unflushed)) && w->nth <= upto) {
+		apply(sim->durable, w, w->count);
+		forget(sim, w);
+	}
+}
+
+static int perform(struct sim *sim, struct dev_io *io)
+{
+	int rc = io->result ? io->result : find_fault(sim, io);
+
+	if (rc)
+		return rc;
+	if (io->op == DEV_READ)
+		read_sectors(sim, io);
+	else if (io->op == DEV_FLUSH)
+		flush(sim, io->moved);
+	else
+		write_sectors(sim, io);
+	return 0;
+}
+
+static struct dev_io *take(struct sim_dev *d)
+{
+	uint64_t skip = d->sim->order ? next_random(&d->sim->order) % d->queued : 0;
+	struct dev_io **place = &d->queue, *io;
+
+	while (skip--)
+		place = &(*place)->next;
+	io = *place;
+	*place = io->next;
+	if (!*place)
+		d->tail = place;
+	d->queued--;
+	return io;
+}
+
+static void *serve(void *arg)
+{
+	struct sim_dev *d = arg;
+	struct sim *sim = d->sim;
+
+	pthread_mutex_lock(&sim->lock);
+	while (!d->closing) {
+		if (!d->queue || sim->hold) {
+			pthread_cond_wait(&sim->wake, &sim->lock);
+			continue;
+		}
+		struct dev_io *io = take(d);
+		int result = perform(sim, io);
+		bool wrote = !result && (io->op == DEV_WRITE || io->op == DEV_DISCARD);
+		uint64_t nth = sim->writes;
+		void (*on_write)(struct sim *, uint64_t, void *) = sim->on_write;
+		void *on_write_arg = sim->on_write_arg;
+
+		pthread_mutex_unlock(&sim->lock);
+		if (wrote && on_write)
+			on_write(sim, nth, on_write_arg);
+		dev_complete(io, result);
+		pthread_mutex_lock(&sim->lock);
+	}
+	pthread_mutex_unlock(&sim->lock);
+	return NULL;
+}
+
+/* The device */
+
+static void sim_submit(struct dev *dev, struct dev_io *io)
+{
+	struct sim_dev *d = (struct sim_dev *)dev;
+
+	pthread_mutex_lock(&d->sim->lock);
+	if (io->op == DEV_FLUSH)
+		io->moved = d->sim->writes; /* the last write that the flush covers */
+	*d->tail = io;
+	d->tail = &io->next;
+	d->queued++;
+	pthread_cond_broadcast(&d->sim->wake);
+	pthread_mutex_unlock(&d->sim->lock);
+}
+
+static int sim_size(struct dev *dev, uint64_t *size)
+{
+	*size = ((struct sim_dev *)dev)->sim->size;
+	return 0;
+}
+
+static void detach(struct sim_dev *d)
+{
+	pthread_mutex_lock(&d->sim->lock);
+	d->sim->open--;
+	if (!d->dev.readonly)
+		d->sim->open_for_writing = false;
+	pthread_mutex_unlock(&d->sim->lock);
+	dev_fini(&d->dev);
+	free(d);
+}
+
+static void sim_close(struct dev *dev)
+{
+	struct sim_dev *d = (struct sim_dev *)dev;
+
+	set(d->sim, &d->closing, true);
+	pthread_join(d->thread, NULL);
+	detach(d);
+}
+
+static const struct dev_ops sim_ops = {.submit = sim_submit, .size = sim_size, .close = sim_close};
+
+static int claim(struct sim *sim, bool readonly)
+{
+	int rc = 0;
+
+	pthread_mutex_lock(&sim->lock);
+	if (sim->gone)
+		rc = -ENXIO;
+	else if (!readonly && sim->open_for_writing)
+		rc = -EBUSY;
+	if (!rc) {
+		sim->open++;
+		sim->open_for_writing |= !readonly;
+	}
+	pthread_mutex_unlock(&sim->lock);
+	return rc;
+}
+
+int sim_open(struct sim *sim, int flags, struct dev **out)
+{
+	struct sim_dev *d;
+	int rc = claim(sim, flags & DEV_OPEN_RDONLY);
+
+	if (rc)
+		return rc;
+	d = sim_alloc(sizeof(*d));
+	d->sim = sim;
+	d->tail = &d->queue;
+	d->dev.readonly = flags & DEV_OPEN_RDONLY;
+	d->dev.geo = (struct dev_geometry){
+	    .physical = sim->physical, .optimal = DEV_OPTIMAL_DEFAULT, .discard = !d->dev.readonly};
+	rc = dev_init(&d->dev, &sim_ops, sim->name);
+	if (!rc)
+		rc = dev_refresh_geometry(&d->dev);
+	if (!rc)
+		rc = -pthread_create(&d->thread, NULL, serve, d);
+	if (rc)
+		detach(d);
+	else
+		*out = &d->dev;
+	return rc;
+}
