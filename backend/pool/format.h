@@ -38,6 +38,17 @@ struct disk_head {
 };
 static_assert(sizeof(struct disk_head) == 32, "disk_head");
 
+/* Fills the head of a structure of `length` bytes whose first member it is. */
+void disk_seal(struct disk_head *head, uint64_t magic, uint32_t length);
+/* 0; -ENOENT: another magic; -ENOTSUP: another version; -EIO: wrong length or sum. */
+int disk_check(const struct disk_head *head, uint64_t magic, uint32_t length);
+
+#define LABEL_MAGIC 0x6c6562616c6e7274ull /* "trnlabel" */
+#define UBER_MAGIC 0x726562756e726174ull  /* "tarnuber" */
+#define BEAT_MAGIC 0x746165626e726174ull  /* "tarnbeat" */
+#define SLAB_MAGIC 0x62616c736e726174ull  /* "tarnslab" */
+#define POOL_FEATURES 0ull                /* that this version knows */
+
 /* One sector. Valid by its sum; the best is the greatest (import_counter, txg). */
 struct uberblock {
 	struct disk_head head;

@@ -42,7 +42,10 @@ struct pool_dev {
 	uint32_t index, group;
 	uint64_t size; /* bytes, as at creation */
 	uint32_t slab_count;
-	uint64_t slab_start; /* byte offset of slab 0 */
+	uint32_t table_pages; /* room of one copy of the slab table */
+	uint64_t slab_start;  /* byte offset of slab 0 */
+	/* The newest uberblock found on it at import; older than the pool's if it was away. */
+	uint64_t seen_import, seen_txg;
 	_Atomic(enum tarn_dev_state) state;
 	atomic_ulong read_errors, write_errors, checksum_errors;
 	struct slab_table *slabs;
@@ -68,8 +71,10 @@ struct pool {
 	pthread_mutex_t config_lock; /* devs/groups grow, label writes */
 	bool config_dirty;           /* labels are rewritten in the next sync */
 
-	struct uberblock uber; /* last committed; the sync thread writes it */
-	uint64_t import_counter;
+	struct uberblock uber;   /* last committed; the sync thread writes it */
+	uint64_t import_counter; /* of this import, for its uberblocks */
+	uint64_t first_txg;      /* of this import: above every txg seen on any device */
+	uint64_t label_seq;
 	atomic_ulong data_errors;
 
 	struct chunks *chunks;
@@ -77,6 +82,13 @@ struct pool {
 	struct txgs *txgs;
 	struct label_beat *beat; /* heartbeat thread, label.c */
 };
+
+/* Takes dev out of use after an error that cannot be repeated away; says so once. */
+void pool_dev_fault(struct pool *pool, struct pool_dev *dev, const char *what, int error);
+/* Present and not faulted: may be read and written. */
+bool pool_dev_usable(const struct pool_dev *dev);
+/* Each group has a usable device (a single group: its only one). */
+bool pool_groups_usable(const struct pool *pool);
 
 void pool_log(struct pool *pool, enum tarn_log_level level, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
