@@ -175,7 +175,9 @@ void uring_destroy(struct uring *u)
 
 	if (!u)
 		return;
+	pthread_mutex_lock(&u->lock);
 	assert(!u->waiting && !u->in_ring && !u->submitting);
+	pthread_mutex_unlock(&u->lock);
 	sqe = io_uring_get_sqe(&u->ring);
 	io_uring_prep_nop(sqe);
 	io_uring_sqe_set_data(sqe, NULL); /* tells the reaper to stop */
