@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+/*
+ * The pool commands' own parts.
+ */
+#ifndef TARN_TOOLS_POOL_H
+#define TARN_TOOLS_POOL_H
+
+#include "tarn.h"
+
+/* Groups from words as of zpool: devices alone, and "mirror" before the devices of one. An
+   array of {"kind": ..., "devices": [...]}. */
+struct json_object *parse_groups(const struct args *args, char **words, int n);
+void print_groups(const char *pool, struct json_object *groups);
+
+/* tarn pool status, and the pools that tarn pool import finds. */
+void pool_status(const struct args *args);
+void print_candidates(struct json_object *pools);
+
+#endif

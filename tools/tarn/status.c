@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+#include "pool.h"
+
+#include "bus.h"
+#include "print.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What an administrator should know and do in a state; NULL if nothing. */
+struct advice {
+	const char *state, *meaning, *action;
+};
+
+static const struct advice pool_advice[] = {
+    {"SUSPENDED", "Nothing can be written to the pool: too many devices do not answer.",
+     "Make the devices available again, then run 'tarn pool clear'."},
+    {"FAULTED", "Devices of the pool have failed; some data may be out of reach.",
+     "Make the devices available again, then run 'tarn pool clear'."},
+    {"MISSING", "Devices of the pool are missing; some data may be out of reach.",
+     "Attach the devices again, then run 'tarn pool clear'."},
+    {"DEGRADED", "Devices have failed or are missing. All data is there, with fewer copies.",
+     "Make the devices available again, then run 'tarn pool clear'."},
+    {0},
+};
+
+static const struct advice candidate_advice[] = {
+    {"MISSING", NULL,
+     "The pool cannot be imported: attach the missing devices, or name the\n"
+     "\tdirectories they are in with -d."},
+    {"DEGRADED", NULL,
+     "The pool can be imported using its name or numeric identifier; some of\n"
+     "\tits devices are missing."},
+    {"ONLINE", NULL, "The pool can be imported using its name or numeric identifier."},
+    {0},
+};
+
+static void print_advice(const struct advice *advice, const char *state)
+{
+	for (; advice->state; advice++) {
+		if (strcmp(advice->state, state))
+			continue;
+		if (advice->meaning)
+			printf("status: %s\n", advice->meaning);
+		printf("action: %s\n", advice->action);
+	}
+}
+
+/* One line of the tree: NAME STATE READ WRITE CKSUM, counters of a device only. */
+static void tree_row(struct table *table, int depth, const char *name, struct json_object *object,
+		     const char *const counters[3])
+{
+	char text[512];
+
+	snprintf(text, sizeof(text), "\t%*s%s", depth * 2, "", name);
+	table_cell(table, text);
+	table_cell(table, get_text(object, "state"));
+	for (int i = 0; i < 3; i++) {
+		if (counters)
+			snprintf(text, sizeof(text), "%" PRIu64, get_number(object, counters[i]));
+		table_cell(table, counters ? text : "-");
+	}
+}
+
+static void group_rows(struct table *table, struct json_object *group, size_t number)
+{
+	static const char *const counters[3] = {"read_errors", "write_errors", "checksum_errors"};
+	struct json_object *devices = json_object_object_get(group, "devices");
+	bool mirror = !strcmp(get_text(group, "kind"), "mirror");
+	char name[32];
+
+	snprintf(name, sizeof(name), "mirror-%zu", number);
+	if (mirror)
+		tree_row(table, 1, name, group, NULL);
+	for (size_t d = 0; d < json_object_array_length(devices); d++) {
+		struct json_object *device = json_object_array_get_idx(devices, d);
+
+		tree_row(table, mirror ? 2 : 1, get_text(device, "path"), device, counters);
+	}
+}
+
+static void print_status(struct json_object *pool)
+{
+	struct json_object *groups = json_object_object_get(pool, "groups");
+	struct table *table = table_new(false);
+	uint64_t errors = get_number(pool, "data_errors");
+
+	printf("  pool: %s\n state: %s%s\n", get_text(pool, "name"), get_text(pool, "state"),
+	       get_bool(pool, "read_only") ? " (read-only)" : "");
+	print_advice(pool_advice, get_text(pool, "state"));
+	puts("config:\n");
+	table_column(table, "\tNAME", false);
+	table_column(table, "STATE", false);
+	table_column(table, "READ", true);
+	table_column(table, "WRITE", true);
+	table_column(table, "CKSUM", true);
+	tree_row(table, 0, get_text(pool, "name"), pool, NULL);
+	for (size_t i = 0; i < json_object_array_length(groups); i++)
+		group_rows(table, json_object_array_get_idx(groups, i), i);
+	table_print(table);
+	if (errors)
+		printf("\nerrors: %" PRIu64 " blocks had no good copy\n", errors);
+	else
+		puts("\nerrors: No known data errors");
+}
+
+static struct json_object *fetch_status(const char *name)
+{
+	struct bus_call *call = bus_call("Pool", "Status");
+
+	bus_string(call, name);
+	return json_object_array_get_idx(bus_send(call), 0);
+}
+
+void pool_status(const struct args *args)
+{
+	struct json_object *pools = json_object_new_array();
+
+	for (int i = 0; i < args->noperands; i++)
+		json_object_array_add(pools, fetch_status(args->operands[i]));
+	if (args->noperands == 0) {
+		struct json_object *list =
+		    json_object_array_get_idx(bus_send(bus_call("Pool", "List")), 0);
+
+		for (size_t i = 0; i < json_object_array_length(list); i++)
+			json_object_array_add(
+			    pools,
+			    fetch_status(get_text(json_object_array_get_idx(list, i), "name")));
+	}
+	if (has_option(args, 'j')) {
+		print_json("pools", pools);
+		return;
+	}
+	if (json_object_array_length(pools) == 0)
+		puts("no pools available");
+	for (size_t i = 0; i < json_object_array_length(pools); i++) {
+		if (i)
+			putchar('\n');
+		print_status(json_object_array_get_idx(pools, i));
+	}
+}
+
+static void print_candidate(struct json_object *pool)
+{
+	uint64_t found = get_number(pool, "devices_found"), all = get_number(pool, "devices_total");
+	const char *state = !get_bool(pool, "importable") ? "MISSING"
+			    : found < all                 ? "DEGRADED"
+							  : "ONLINE";
+
+	printf("   pool: %s\n     id: %" PRIu64 "\n  state: %s\ndevices: %" PRIu64 " of %" PRIu64
+	       "\n",
+	       get_text(pool, "name"), get_number(pool, "guid"), state, found, all);
+	if (get_bool(pool, "active"))
+		printf(" status: The pool was last used by host '%s' and not exported; importing\n"
+		       "\tit needs -f unless this is that host.\n",
+		       get_text(pool, "host"));
+	printf(" ");
+	print_advice(candidate_advice, state);
+}
+
+void print_candidates(struct json_object *pools)
+{
+	if (json_object_array_length(pools) == 0)
+		puts("no pools available to import");
+	for (size_t i = 0; i < json_object_array_length(pools); i++) {
+		if (i)
+			putchar('\n');
+		print_candidate(json_object_array_get_idx(pools, i));
+	}
+}
