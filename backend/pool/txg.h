@@ -142,17 +142,24 @@ struct txg_client {
 	int (*sync)(void *arg, struct txg_sync *s);
 	/* The uberblock is durable. Nonblocking. */
 	void (*committed)(void *arg, uint64_t txg);
+	/* Drops the reference of a queued tx_free_obj() and returns the object's bp (a hole if
+	   none was ever written). */
+	struct bp (*take_obj)(struct slot_obj *obj);
 };
 
-/* Calls owner->ops->freed() for all frees queued in the txg; the client calls it in its sync
-   (first pass) after the datasets' trees are written. */
+/* Calls owner->ops->freed() for all frees queued in the txg, those that this queues too; the client
+   calls it in its sync after the datasets' trees are written. May be called again: frees that the
+   sync queued itself (a struct tx of this txg) after the last call are judged before the commit. */
 void txg_process_frees(struct txg_sync *s);
 
 /* Frees a block for good (its sectors are reusable after TXG_KEEP commits and all readers). */
 void sync_free(struct txg_sync *s, const struct bp *bp);
 
-/* Starts / stops the pool's sync thread. stop commits everything first unless the pool is
-   suspended or read-only. */
+/* A txg in which no tx was begun is clean: it is not written, and who waits for it waits for the
+   one before. So a task for the sync is queued under a tx. */
+
+/* Starts / stops the pool's sync thread. The first txg counts as dirty. stop commits everything
+   first unless the pool is suspended or read-only. */
 int txg_start(struct pool *pool, const struct txg_client *client);
 int txg_stop(struct pool *pool);
 
