@@ -23,20 +23,45 @@ int catalog_create(struct pool *pool, struct cache *cache, const struct tarn_pro
  * read-only). */
 int catalog_open(struct pool *pool, struct cache *cache, struct catalog **out,
 		 struct tarn_error *err);
-/* All datasets become GONE and are waited for; background work stops; txg_stop(). The pool is
- * closed by the caller. */
-int catalog_close(struct catalog *cat);
+/*
+ * All datasets become GONE and are waited for, gone() is called for each then; background work
+ * stops; all is committed (txg_stop(), whose result is returned). Frees cat; the caller closes the
+ * pool.
+ */
+int catalog_close(struct catalog *cat, void (*gone)(struct tarn_dataset *ds));
 
 /* Runs fn in the sync of the next txg and waits until it is committed. fn's error undoes nothing by
    itself: check first, then change. */
 int catalog_task(struct catalog *cat, int (*fn)(struct catalog *cat, struct txg_sync *s, void *arg),
 		 void *arg);
 
-/* By path below the pool ("" = root dataset). *rest: what follows the deepest dataset. Referenced.
- */
+/* By path below the pool ("" = root dataset), whatever its canmount. *rest: what follows the
+   deepest dataset found. Referenced. */
 int catalog_find(struct catalog *cat, const char *path, const char **rest,
 		 struct tarn_dataset **out);
 int catalog_find_id(struct catalog *cat, uint64_t id, struct tarn_dataset **out);
+/* Calls fn for ds and, with recursive, all below it, sorted by path. Under the names lock: fn
+   must be quick and call nothing of the catalog but *_locked functions. */
+int catalog_walk(struct catalog *cat, struct tarn_dataset *ds, bool recursive,
+		 int (*fn)(void *arg, struct tarn_dataset *ds), void *arg);
+void catalog_path(struct tarn_dataset *ds, char out[TARN_PATH_MAX]);
+/* The same for callers that hold the names lock (inside catalog_walk()). */
+void catalog_path_locked(struct tarn_dataset *ds, char out[TARN_PATH_MAX]);
+uint64_t catalog_used_locked(struct tarn_dataset *ds); /* with all below it */
+
+/* Durable when they return. props have passed prop_check(). */
+int catalog_dataset_create(struct catalog *cat, struct tarn_dataset *parent, const char *name,
+			   const struct tarn_prop *props, uint32_t nprops,
+			   struct tarn_dataset **out);
+/* recursive: children too, else -ENOTEMPTY. Returns once nobody is inside any of them; gone() is
+   called for each then (fs/ drops its inodes). Space is freed in the background. */
+int catalog_dataset_destroy(struct catalog *cat, struct tarn_dataset *ds, bool recursive,
+			    void (*gone)(struct tarn_dataset *ds));
+int catalog_dataset_rename(struct catalog *cat, struct tarn_dataset *ds,
+			   struct tarn_dataset *parent, const char *name);
+/* value NULL: inherit. */
+int catalog_dataset_set(struct catalog *cat, struct tarn_dataset *ds, const struct tarn_prop *props,
+			uint32_t nprops);
 
 /* Bytes of destroyed datasets still to be freed. */
 uint64_t catalog_freeing(struct catalog *cat);
@@ -50,6 +75,7 @@ int catalog_history(struct catalog *cat, void (*fn)(void *arg, time_t when, cons
 
 /* ---- keys of the pool tree: one byte of kind, then as told; integers big-endian ---- */
 enum catalog_key {
+	CAT_STATE = 'S',     /* -> struct catalog_state */
 	CAT_POOL_PROP = 'P', /* name -> value */
 	CAT_CHUNK = 'C',     /* u64 chunk id -> record (pool/chunk.h) */
 	CAT_DATASET = 'D',   /* u64 dataset id -> struct dataset_record */
@@ -60,6 +86,12 @@ enum catalog_key {
 };
 
 /* On disk. */
+struct catalog_state {
+	uint64_t next_dataset; /* ids are never reused */
+	uint64_t next_history;
+};
+static_assert(sizeof(struct catalog_state) == 16, "catalog_state");
+
 struct dataset_record {
 	struct bp root;
 	uint64_t parent;

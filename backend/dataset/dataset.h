@@ -39,6 +39,7 @@ struct tarn_dataset {
 	struct catalog *catalog;
 	struct pool *pool;
 	struct cache *cache;
+	uint64_t pool_guid;     /* valid when the pool is gone, too */
 	uint64_t id, parent_id; /* ids from 1, never reused; the root dataset's parent is 0 */
 	struct tree tree;
 	struct dataset_props props;
@@ -49,6 +50,20 @@ struct tarn_dataset {
 	_Atomic(uint64_t) used, logical, inodes;
 	/* Changes of open txgs to the number of inodes, by txg % 4; folded in by the sync. */
 	_Atomic(int64_t) inode_delta[4];
+
+	/* Place in the hierarchy, local properties: guarded by the catalog's names lock. */
+	char name[TARN_NAME_MAX + 1]; /* last component; the root dataset's is the pool's name */
+	struct tarn_dataset *parent, *children, *sibling; /* children sorted by name */
+	struct prop_value *local;
+	uint64_t created, birth;
+	atomic_uint nchildren; /* read without a lock: 0 saves lookups the names lock */
+
+	/* The sync's. */
+	bool sync_dirty;               /* changed in the frozen txg */
+	bool destroyed;                /* its record is among the destroyed ones */
+	struct bp synced_root;         /* as last written */
+	struct tarn_dataset *all_next; /* list of all datasets, dying ones too */
+	struct tarn_dataset *dying_next;
 
 	pthread_mutex_t fs_lock; /* makes fs once */
 	_Atomic(struct fs *) fs;
