@@ -1,0 +1,705 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+#include "cache/cache.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdalign.h>
+#include <stdlib.h>
+#include <xxhash.h>
+
+#include "pool/pool.h"
+
+#define SHARD_BITS 4
+#define SHARDS (1u << SHARD_BITS)
+#define TABLE_MIN 256u
+#define LOAD_BUCKETS 64u
+#define GHOSTS_MIN 64u
+#define GHOSTS_MAX (1u << 20)
+#define KINDS 2
+#define FREQ_MAX 3
+/* A newcomer asked for more often than this goes to the main queue when its turn comes. */
+#define FREQ_STAY 1
+
+enum { SMALL, MAIN, QUEUES };
+
+/* New objects enter at the head; the tail is next to go. */
+struct queue {
+	struct cache_obj *head, *tail;
+	uint64_t bytes, count;
+};
+
+/* A key that left the small queue. Direct-mapped: a collision forgets the older one. */
+struct ghost {
+	uint32_t tag, time;
+};
+
+/* A read in flight and all who wait for it. */
+struct load {
+	struct block_read read;
+	struct cache *cache;
+	struct pool *pool;
+	const struct cache_type *type;
+	struct cache_key key;
+	uint64_t hash;
+	struct cache_read *waiters;
+	struct load *next;
+};
+
+struct shard {
+	alignas(64) pthread_mutex_t lock; /* guards all below */
+	struct cache_obj **table;
+	uint64_t mask, count;
+	struct queue queue[KINDS][QUEUES];
+	struct load *loads[LOAD_BUCKETS];
+	struct ghost *ghosts;
+	uint32_t ghost_mask, ghost_time;
+	uint64_t hits[KINDS], misses[KINDS], evictions, inserted;
+};
+
+struct cache {
+	atomic_ulong max;
+	atomic_ulong size[KINDS];
+	struct shard shard[SHARDS];
+};
+
+/* ---- keys ---- */
+
+#define KEY_BYTES (offsetof(struct cache_key, sector) + sizeof(uint32_t))
+
+static uint64_t key_hash(const struct cache_key *key)
+{
+	return XXH3_64bits(key, KEY_BYTES);
+}
+
+static bool key_equal(const struct cache_key *a, const struct cache_key *b)
+{
+	return memcmp(a, b, KEY_BYTES) == 0;
+}
+
+static struct shard *shard_of(struct cache *cache, uint64_t hash)
+{
+	return &cache->shard[hash >> (64 - SHARD_BITS)];
+}
+
+struct cache_key cache_key_of(uint64_t pool_guid, const struct bp *bp)
+{
+	return (struct cache_key){
+	    .pool = pool_guid, .chunk = bp->chunk, .birth = bp->birth, .sector = bp->sector};
+}
+
+/* ---- queues; the shard's lock is held ---- */
+
+static void queue_add(struct queue *q, struct cache_obj *obj)
+{
+	obj->prev = NULL;
+	obj->next = q->head;
+	if (q->head)
+		q->head->prev = obj;
+	else
+		q->tail = obj;
+	q->head = obj;
+	q->bytes += obj->size;
+	q->count++;
+}
+
+static void queue_del(struct queue *q, struct cache_obj *obj)
+{
+	if (obj->prev)
+		obj->prev->next = obj->next;
+	else
+		q->head = obj->next;
+	if (obj->next)
+		obj->next->prev = obj->prev;
+	else
+		q->tail = obj->prev;
+	q->bytes -= obj->size;
+	q->count--;
+}
+
+static struct queue *queue_of(struct shard *sh, struct cache_obj *obj)
+{
+	return &sh->queue[obj->kind][obj->queue];
+}
+
+static void queue_move(struct shard *sh, struct cache_obj *obj, unsigned queue)
+{
+	queue_del(queue_of(sh, obj), obj);
+	obj->queue = queue;
+	queue_add(queue_of(sh, obj), obj);
+}
+
+static struct ghost *ghost_slot(struct shard *sh, uint64_t hash)
+{
+	return &sh->ghosts[(hash >> 20) & sh->ghost_mask];
+}
+
+static void ghost_add(struct shard *sh, uint64_t hash)
+{
+	*ghost_slot(sh, hash) = (struct ghost){.tag = hash | 1, .time = sh->ghost_time++};
+}
+
+/* Keys are remembered for as many evictions as the main queue has objects. */
+static bool ghost_take(struct shard *sh, uint64_t hash, enum cache_kind kind)
+{
+	struct ghost *g = ghost_slot(sh, hash);
+
+	if (g->tag != (uint32_t)(hash | 1))
+		return false;
+	g->tag = 0;
+	return sh->ghost_time - g->time <= sh->queue[kind][MAIN].count + GHOSTS_MIN;
+}
+
+/* ---- the table; the shard's lock is held ---- */
+
+static struct cache_obj **table_find(struct shard *sh, const struct cache_key *key, uint64_t hash)
+{
+	struct cache_obj **p = &sh->table[hash & sh->mask];
+
+	while (*p && !key_equal(&(*p)->key, key))
+		p = &(*p)->hash_next;
+	return p;
+}
+
+/* Without memory the chains just get longer. */
+static void table_grow(struct shard *sh)
+{
+	uint64_t mask = sh->mask * 2 + 1;
+	struct cache_obj **table = calloc(mask + 1, sizeof(*table)), *obj, **to;
+
+	if (!table)
+		return;
+	for (uint64_t i = 0; i <= sh->mask; i++) {
+		while ((obj = sh->table[i])) {
+			sh->table[i] = obj->hash_next;
+			to = &table[key_hash(&obj->key) & mask];
+			obj->hash_next = *to;
+			*to = obj;
+		}
+	}
+	free(sh->table);
+	sh->table = table;
+	sh->mask = mask;
+}
+
+/* Takes obj out; the cache's reference becomes the caller's. */
+static void shard_remove(struct cache *cache, struct shard *sh, struct cache_obj *obj,
+			 uint64_t hash)
+{
+	*table_find(sh, &obj->key, hash) = obj->hash_next;
+	queue_del(queue_of(sh, obj), obj);
+	obj->hashed = false;
+	sh->count--;
+	atomic_fetch_sub(&cache->size[obj->kind], obj->size);
+}
+
+static struct cache_obj *shard_insert(struct cache *cache, struct shard *sh, struct cache_obj *obj,
+				      uint64_t hash)
+{
+	struct cache_obj **p = table_find(sh, &obj->key, hash);
+
+	if (*p) {
+		cache_ref(*p);
+		return *p;
+	}
+	assert(!obj->hashed && !atomic_load(&obj->cache));
+	cache_ref(obj);
+	obj->hash_next = NULL;
+	obj->hashed = true;
+	*p = obj;
+	obj->queue = ghost_take(sh, hash, obj->kind) ? MAIN : SMALL;
+	queue_add(queue_of(sh, obj), obj);
+	atomic_fetch_add(&cache->size[obj->kind], obj->size);
+	atomic_store(&obj->cache, cache);
+	sh->inserted++;
+	if (++sh->count > sh->mask)
+		table_grow(sh);
+	return obj;
+}
+
+static struct cache_obj *shard_lookup(struct shard *sh, const struct cache_key *key, uint64_t hash)
+{
+	struct cache_obj *obj = *table_find(sh, key, hash);
+
+	if (!obj)
+		return NULL;
+	if (atomic_load_explicit(&obj->freq, memory_order_relaxed) < FREQ_MAX)
+		atomic_fetch_add_explicit(&obj->freq, 1, memory_order_relaxed);
+	sh->hits[obj->kind]++;
+	cache_ref(obj);
+	return obj;
+}
+
+/* ---- eviction ---- */
+
+/* Outside references can only come from a lookup, under the shard's lock. */
+static bool obj_busy(struct cache_obj *obj)
+{
+	return atomic_load(&obj->refs) > 1;
+}
+
+/* The next object of a kind to go, or NULL if all are referenced. */
+static struct cache_obj *shard_victim(struct shard *sh, enum cache_kind kind)
+{
+	struct queue *small = &sh->queue[kind][SMALL], *main = &sh->queue[kind][MAIN];
+	/* Each is seen at most once in the small queue and FREQ_MAX + 1 times in the main one. */
+	uint64_t steps = (small->count + main->count) * (FREQ_MAX + 2);
+
+	while (steps-- > 0) {
+		bool from_small = small->count && (!main->count || small->bytes * 9 >= main->bytes);
+		struct cache_obj *obj = from_small ? small->tail : main->tail;
+		bool busy = obj_busy(obj);
+		unsigned freq = atomic_load_explicit(&obj->freq, memory_order_relaxed);
+
+		if (from_small && !busy && freq <= FREQ_STAY)
+			return obj;
+		if (!from_small && !busy && freq == 0)
+			return obj;
+		if (from_small)
+			freq = 0;
+		else if (!busy)
+			freq--;
+		atomic_store_explicit(&obj->freq, freq, memory_order_relaxed);
+		queue_move(sh, obj, MAIN);
+	}
+	return NULL;
+}
+
+static bool cache_over(struct cache *cache)
+{
+	return atomic_load(&cache->size[CACHE_DATA]) + atomic_load(&cache->size[CACHE_META]) >
+	       atomic_load(&cache->max);
+}
+
+/* Evicts from one shard while it has something to give. */
+static void shard_evict(struct cache *cache, struct shard *sh)
+{
+	struct cache_obj *obj, *victims = NULL;
+
+	pthread_mutex_lock(&sh->lock);
+	while (cache_over(cache)) {
+		bool data = atomic_load(&cache->size[CACHE_DATA]) > atomic_load(&cache->max) / 4;
+
+		obj = shard_victim(sh, data ? CACHE_DATA : CACHE_META);
+		if (!obj)
+			obj = shard_victim(sh, data ? CACHE_META : CACHE_DATA);
+		if (!obj)
+			break;
+		if (obj->queue == SMALL)
+			ghost_add(sh, key_hash(&obj->key));
+		shard_remove(cache, sh, obj, key_hash(&obj->key));
+		sh->evictions++;
+		obj->next = victims;
+		victims = obj;
+	}
+	pthread_mutex_unlock(&sh->lock);
+	while ((obj = victims)) {
+		victims = obj->next;
+		cache_unref(obj);
+	}
+}
+
+/* Begins at the shard that grew, so that all stay about equal. */
+static void cache_evict(struct cache *cache, struct shard *first)
+{
+	unsigned n = first - cache->shard;
+
+	for (unsigned i = 0; i < SHARDS && cache_over(cache); i++)
+		shard_evict(cache, &cache->shard[(n + i) % SHARDS]);
+}
+
+/* ---- objects ---- */
+
+void cache_obj_init(struct cache_obj *obj, enum cache_kind kind,
+		    void (*destroy)(struct cache_obj *obj))
+{
+	*obj = (struct cache_obj){.kind = kind, .destroy = destroy};
+	atomic_init(&obj->refs, 1);
+}
+
+void cache_ref(struct cache_obj *obj)
+{
+	atomic_fetch_add(&obj->refs, 1);
+}
+
+void cache_unref(struct cache_obj *obj)
+{
+	struct cache *cache = atomic_load(&obj->cache);
+	/* The object may be gone once its reference is. */
+	struct shard *over =
+	    cache && cache_over(cache) ? shard_of(cache, key_hash(&obj->key)) : NULL;
+	unsigned left = atomic_fetch_sub(&obj->refs, 1) - 1;
+
+	if (left == 0)
+		obj->destroy(obj);
+	else if (left == 1 && over)
+		cache_evict(cache, over);
+}
+
+struct cache_obj *cache_lookup(struct cache *cache, const struct cache_key *key)
+{
+	uint64_t hash = key_hash(key);
+	struct shard *sh = shard_of(cache, hash);
+	struct cache_obj *obj;
+
+	pthread_mutex_lock(&sh->lock);
+	obj = shard_lookup(sh, key, hash);
+	pthread_mutex_unlock(&sh->lock);
+	return obj;
+}
+
+struct cache_obj *cache_insert(struct cache *cache, struct cache_obj *obj)
+{
+	uint64_t hash = key_hash(&obj->key);
+	struct shard *sh = shard_of(cache, hash);
+	struct cache_obj *found;
+
+	pthread_mutex_lock(&sh->lock);
+	found = shard_insert(cache, sh, obj, hash);
+	pthread_mutex_unlock(&sh->lock);
+	cache_evict(cache, sh);
+	return found;
+}
+
+void cache_remove(struct cache *cache, const struct cache_key *key)
+{
+	uint64_t hash = key_hash(key);
+	struct shard *sh = shard_of(cache, hash);
+	struct cache_obj *obj;
+
+	pthread_mutex_lock(&sh->lock);
+	obj = *table_find(sh, key, hash);
+	if (obj)
+		shard_remove(cache, sh, obj, hash);
+	pthread_mutex_unlock(&sh->lock);
+	if (obj)
+		cache_unref(obj);
+}
+
+static void shard_remove_pool(struct cache *cache, struct shard *sh, uint64_t pool)
+{
+	struct cache_obj *obj, *next, *gone = NULL;
+
+	pthread_mutex_lock(&sh->lock);
+	for (unsigned q = 0; q < KINDS * QUEUES; q++) {
+		for (obj = sh->queue[q / QUEUES][q % QUEUES].head; obj; obj = next) {
+			next = obj->next;
+			if (obj->key.pool != pool)
+				continue;
+			shard_remove(cache, sh, obj, key_hash(&obj->key));
+			obj->next = gone;
+			gone = obj;
+		}
+	}
+	pthread_mutex_unlock(&sh->lock);
+	while ((obj = gone)) {
+		gone = obj->next;
+		cache_unref(obj);
+	}
+}
+
+void cache_remove_pool(struct cache *cache, uint64_t pool)
+{
+	for (unsigned i = 0; i < SHARDS; i++)
+		shard_remove_pool(cache, &cache->shard[i], pool);
+}
+
+/* ---- the cache ---- */
+
+/* As many ghosts as there is room for objects of 16 KiB. */
+static uint32_t ghosts_for(uint64_t max)
+{
+	uint64_t want = max / SHARDS / 16384;
+	uint32_t n = GHOSTS_MIN;
+
+	while (n < want && n < GHOSTS_MAX)
+		n *= 2;
+	return n;
+}
+
+static int shard_init(struct shard *sh, uint64_t max)
+{
+	uint32_t ghosts = ghosts_for(max);
+
+	pthread_mutex_init(&sh->lock, NULL);
+	sh->mask = TABLE_MIN - 1;
+	sh->ghost_mask = ghosts - 1;
+	sh->table = calloc(TABLE_MIN, sizeof(*sh->table));
+	sh->ghosts = calloc(ghosts, sizeof(*sh->ghosts));
+	return sh->table && sh->ghosts ? 0 : -ENOMEM;
+}
+
+int cache_create(uint64_t max, struct cache **out)
+{
+	struct cache *cache = aligned_alloc(alignof(struct cache), sizeof(*cache));
+	int rc = 0;
+
+	if (!cache)
+		return -ENOMEM;
+	memset(cache, 0, sizeof(*cache));
+	atomic_init(&cache->max, max);
+	for (unsigned i = 0; i < SHARDS; i++) {
+		if (shard_init(&cache->shard[i], max))
+			rc = -ENOMEM;
+	}
+	if (rc) {
+		cache_destroy(cache);
+		return rc;
+	}
+	*out = cache;
+	return 0;
+}
+
+void cache_destroy(struct cache *cache)
+{
+	if (!cache)
+		return;
+	cache_set_max(cache, 0);
+	for (unsigned i = 0; i < SHARDS; i++) {
+		struct shard *sh = &cache->shard[i];
+
+		assert(sh->count == 0);
+		pthread_mutex_destroy(&sh->lock);
+		free(sh->table);
+		free(sh->ghosts);
+	}
+	free(cache);
+}
+
+void cache_set_max(struct cache *cache, uint64_t max)
+{
+	uint32_t n = ghosts_for(max);
+
+	atomic_store(&cache->max, max);
+	for (unsigned i = 0; i < SHARDS; i++) {
+		struct shard *sh = &cache->shard[i];
+		struct ghost *ghosts = calloc(n, sizeof(*ghosts));
+
+		if (!ghosts)
+			continue; /* the old ones do, too */
+		pthread_mutex_lock(&sh->lock);
+		free(sh->ghosts);
+		sh->ghosts = ghosts;
+		sh->ghost_mask = n - 1;
+		pthread_mutex_unlock(&sh->lock);
+	}
+	cache_evict(cache, &cache->shard[0]);
+}
+
+void cache_stats(struct cache *cache, struct tarn_cache_stats *out)
+{
+	*out = (struct tarn_cache_stats){.max = atomic_load(&cache->max),
+					 .data_size = atomic_load(&cache->size[CACHE_DATA]),
+					 .meta_size = atomic_load(&cache->size[CACHE_META])};
+	out->size = out->data_size + out->meta_size;
+	for (unsigned i = 0; i < SHARDS; i++) {
+		struct shard *sh = &cache->shard[i];
+
+		pthread_mutex_lock(&sh->lock);
+		out->hits += sh->hits[CACHE_DATA] + sh->hits[CACHE_META];
+		out->misses += sh->misses[CACHE_DATA] + sh->misses[CACHE_META];
+		out->meta_hits += sh->hits[CACHE_META];
+		out->meta_misses += sh->misses[CACHE_META];
+		out->evictions += sh->evictions;
+		out->inserted += sh->inserted;
+		pthread_mutex_unlock(&sh->lock);
+	}
+}
+
+/* ---- reading ---- */
+
+static uint32_t sector_round(uint32_t bytes)
+{
+	return (bytes + SECTOR_SIZE - 1) & -SECTOR_SIZE;
+}
+
+static struct load **load_find(struct shard *sh, const struct cache_key *key, uint64_t hash)
+{
+	struct load **p = &sh->loads[hash % LOAD_BUCKETS];
+
+	while (*p && !key_equal(&(*p)->key, key))
+		p = &(*p)->next;
+	return p;
+}
+
+static void read_done(struct cache_read *r, struct cache_obj *obj, int result)
+{
+	r->obj = obj;
+	r->result = result;
+	r->done(r);
+}
+
+static void read_hit(struct cache_read *r, struct cache_obj *obj)
+{
+	if (obj->kind == r->type->kind && obj->lsize == r->bp.lsize) {
+		read_done(r, obj, 0);
+		return;
+	}
+	cache_unref(obj);
+	read_done(r, NULL, -EIO);
+}
+
+/* Everyone who waits gets a reference or the error; the load is over. */
+static void load_finish(struct load *load, struct cache_obj *obj, int result)
+{
+	struct shard *sh = shard_of(load->cache, load->hash);
+	struct cache_obj *found = NULL;
+	struct cache_read *r, *next;
+
+	/* Out of the table of loads and into that of objects in one step: nobody reads it again. */
+	pthread_mutex_lock(&sh->lock);
+	*load_find(sh, &load->key, load->hash) = load->next;
+	if (obj)
+		found = shard_insert(load->cache, sh, obj, load->hash);
+	pthread_mutex_unlock(&sh->lock);
+	if (found && found != obj) {
+		cache_unref(obj);
+		obj = found;
+	}
+	cache_evict(load->cache, sh);
+
+	for (r = load->waiters; r; r = next) {
+		next = r->next;
+		if (obj)
+			cache_ref(obj);
+		if (obj)
+			read_hit(r, obj);
+		else
+			read_done(r, NULL, result);
+	}
+	if (obj)
+		cache_unref(obj);
+	free(load);
+}
+
+static void load_done(struct block_read *read)
+{
+	struct load *load = read->owner;
+	struct cache_obj *obj = NULL;
+	int rc = read->result;
+
+	read_leave(load->pool, read->epoch);
+	if (rc == 0)
+		rc = load->type->decode(read->buf, &read->bp, &obj);
+	else
+		free(read->buf);
+	if (obj) {
+		obj->key = load->key;
+		assert(obj->kind == load->type->kind && obj->lsize == read->bp.lsize);
+	}
+	load_finish(load, obj, rc);
+}
+
+static void load_start(struct load *load)
+{
+	load->read.buf = dev_buf_alloc(sector_round(load->read.bp.lsize));
+	load->read.done = load_done;
+	load->read.owner = load;
+	if (!load->read.buf) {
+		load_finish(load, NULL, -ENOMEM);
+		return;
+	}
+	load->read.epoch = read_enter(load->pool);
+	block_read(load->pool, &load->read);
+}
+
+void cache_read(struct cache *cache, struct pool *pool, const struct cache_type *type,
+		struct cache_read *r)
+{
+	struct cache_key key = cache_key_of(pool->guid, &r->bp);
+	uint64_t hash = key_hash(&key);
+	struct shard *sh = shard_of(cache, hash);
+	struct load **p, *load = NULL;
+	struct cache_obj *obj;
+	bool mine = false;
+
+	r->type = type;
+	pthread_mutex_lock(&sh->lock);
+	obj = shard_lookup(sh, &key, hash);
+	if (!obj) {
+		sh->misses[type->kind]++;
+		p = load_find(sh, &key, hash);
+		mine = !*p;
+		if (mine && (*p = calloc(1, sizeof(**p)))) {
+			**p = (struct load){.cache = cache,
+					    .pool = pool,
+					    .type = type,
+					    .key = key,
+					    .hash = hash,
+					    .read.bp = r->bp};
+		}
+		load = *p;
+		if (load) {
+			r->next = load->waiters;
+			load->waiters = r;
+		}
+	}
+	pthread_mutex_unlock(&sh->lock);
+
+	if (obj)
+		read_hit(r, obj);
+	else if (!load)
+		read_done(r, NULL, -ENOMEM);
+	else if (mine)
+		load_start(load);
+}
+
+static void wait_done(struct cache_read *r)
+{
+	sem_post(r->owner);
+}
+
+int cache_read_wait(struct cache *cache, struct pool *pool, const struct cache_type *type,
+		    const struct bp *bp, struct cache_obj **out)
+{
+	sem_t sem;
+	struct cache_read r = {.bp = *bp, .done = wait_done, .owner = &sem};
+
+	tx_assert_none();
+	sem_init(&sem, 0, 0);
+	cache_read(cache, pool, type, &r);
+	while (sem_wait(&sem))
+		;
+	sem_destroy(&sem);
+	*out = r.obj;
+	return r.result;
+}
+
+/* ---- data blocks ---- */
+
+static void data_destroy(struct cache_obj *obj)
+{
+	struct cache_data *data = (struct cache_data *)obj;
+
+	free(data->data);
+	free(data);
+}
+
+struct cache_data *cache_data_new(void *data, uint32_t length)
+{
+	struct cache_data *new = malloc(sizeof(*new));
+
+	if (!new)
+		return NULL;
+	cache_obj_init(&new->obj, CACHE_DATA, data_destroy);
+	new->obj.lsize = length;
+	new->obj.size = sizeof(*new) + sector_round(length);
+	new->data = data;
+	new->length = length;
+	return new;
+}
+
+static int data_decode(void *buf, const struct bp *bp, struct cache_obj **out)
+{
+	struct cache_data *data = cache_data_new(buf, bp->lsize);
+
+	if (!data) {
+		free(buf);
+		return -ENOMEM;
+	}
+	*out = &data->obj;
+	return 0;
+}
+
+const struct cache_type cache_type_data = {CACHE_DATA, data_decode};
