@@ -39,6 +39,7 @@ int catalog_task(struct catalog *cat, int (*fn)(struct catalog *cat, struct txg_
    deepest dataset found. Referenced. */
 int catalog_find(struct catalog *cat, const char *path, const char **rest,
 		 struct tarn_dataset **out);
+struct tarn_dataset *catalog_root(struct catalog *cat); /* not referenced: lives as long as cat */
 int catalog_find_id(struct catalog *cat, uint64_t id, struct tarn_dataset **out);
 /* Calls fn for ds and, with recursive, all below it, sorted by path. Under the names lock: fn
    must be quick and call nothing of the catalog but *_locked functions. */

@@ -34,6 +34,11 @@ int catalog_find(struct catalog *cat, const char *path, const char **rest,
 	return 0;
 }
 
+struct tarn_dataset *catalog_root(struct catalog *cat)
+{
+	return cat->root;
+}
+
 static struct tarn_dataset *find_id(struct tarn_dataset *ds, uint64_t id)
 {
 	struct tarn_dataset *found = ds->id == id ? ds : NULL;
