@@ -38,8 +38,9 @@ struct slot_obj; /* tree/tree.h: something whose bp is known after its txg's syn
 struct tx {
 	struct pool *pool;
 	uint64_t txg;
-	uint64_t reserved; /* bytes, settled when the txg has synced */
-	unsigned slot;     /* which holder counter */
+	uint64_t reserved;     /* bytes, settled when the txg has synced */
+	unsigned slot;         /* which holder counter */
+	struct txg_sync *sync; /* NULL here; tree_sync_tx(): a change made by the sync itself */
 };
 
 enum tx_kind {

@@ -11,8 +11,10 @@
  *
  * Concurrency: reader-writer latch per node, taken top-down with coupling; writers try
  * shared latches down to the leaf first and take exclusive ones from the top, splitting
- * full nodes on the way down, only when a clone or split is needed. The tree's root
- * pointer has a reader-writer lock of its own.
+ * full nodes on the way down, only when a clone, split or merge is needed. The tree's root
+ * pointer has a reader-writer lock of its own. Clean nodes never change and are read without a
+ * latch. No function of an owner or a slot object is called under a latch or lock of the tree,
+ * except destroy() of an object that a change drops.
  *
  * "Not in memory": no function but tree_fetch() waits for a device. Each returns -EAGAIN and fills
  * *miss when a node or large value it needs is not cached; the caller leaves its tx, calls
@@ -38,7 +40,7 @@
 #define TREE_HEIGHT_MAX 12
 
 /* Worst case bytes that changing n keys may allocate: for tx_begin(). */
-#define TREE_RESERVE(n) ((uint64_t)(n)*4 * TREE_NODE_SIZE)
+#define TREE_RESERVE(n) (((uint64_t)(n)*4 + 8) * TREE_NODE_SIZE)
 
 struct tree_node;
 
@@ -48,24 +50,43 @@ struct slot_obj {
 	atomic_uint refs;
 	atomic_bool
 	    written; /* its final bytes are known; set by the sync, in the txg that made it */
-	atomic_bool failed; /* its block found no place: is written again in the next pass */
-	uint64_t txg;       /* that made it; immutable to open context from its freeze on */
-	struct bp bp;       /* valid once written, for objects that are blocks */
+	atomic_bool failed;    /* its block found no place: is written again in the next pass */
+	atomic_bool committed; /* set before ops->committed(): its bp counts from then on */
+	uint64_t txg;          /* that made it; immutable to open context from its freeze on */
+	struct bp bp;          /* valid once written, for objects that are blocks */
 	const struct slot_ops *ops;
 };
 struct slot_ops {
-	/* Sync context, any thread of it, once per pass: writes the block and sets obj->bp (born()
-	   is called by the tree), or for a record fills value[0..len) (the room given to
-	   tree_put_record()). */
+	/* Sync context, any thread of it, again in a later pass only if obj->failed was set (give
+	   it to block_write()): writes the block and sets obj->bp (born() is called by the tree; a
+	   hole is allowed), or for a record fills value[0..len) (the room given to
+	   tree_put_record()). Within a tree, records are filled after all blocks are written. */
 	int (*write)(struct slot_obj *obj, struct txg_sync *s, void *value, uint32_t len);
-	/* The txg is committed and no tree refers to the object any more through a slot of that
-	   txg: last chance to pass its content to the cache. May be NULL. */
+	/* The txg is committed: last chance to pass its content to the cache. Once, unless the slot
+	   was changed within the txg; reads that found the object before may still use it. May be
+	   NULL. */
 	void (*committed)(struct slot_obj *obj);
 	void (*destroy)(struct slot_obj *obj); /* last reference gone */
 };
-void slot_obj_init(struct slot_obj *obj, const struct slot_ops *ops, uint64_t txg);
-struct slot_obj *slot_obj_ref(struct slot_obj *obj);
-void slot_obj_unref(struct slot_obj *obj);
+
+/* One reference, the caller's. */
+static inline void slot_obj_init(struct slot_obj *obj, const struct slot_ops *ops, uint64_t txg)
+{
+	*obj = (struct slot_obj){.txg = txg, .ops = ops};
+	atomic_init(&obj->refs, 1);
+}
+
+static inline struct slot_obj *slot_obj_ref(struct slot_obj *obj)
+{
+	atomic_fetch_add(&obj->refs, 1);
+	return obj;
+}
+
+static inline void slot_obj_unref(struct slot_obj *obj)
+{
+	if (atomic_fetch_sub(&obj->refs, 1) == 1)
+		obj->ops->destroy(obj);
+}
 
 /* ---- the tree ---- */
 
@@ -94,8 +115,15 @@ struct tree_miss {
 	uint64_t max_birth;
 	uint16_t low_len, high_len; /* key range the node must lie in; high_len 0: none */
 	uint8_t low[TREE_KEY_MAX], high[TREE_KEY_MAX];
+	/* tree_fetch_async()'s. */
+	struct cache_read read;
+	struct tree *tree;
+	void (*fn)(void *arg, int result);
+	void *arg;
 };
-/* Loads what was missing; 0: try again; -EIO. tree_miss_drop(): gives up instead. */
+/* Loads what was missing; 0: try again; -EIO, -ENOMEM. tree_miss_drop(): gives up instead. One of
+   the three follows each -EAGAIN. fn may be called before tree_fetch_async() returns; miss lives
+   until then. */
 int tree_fetch(struct tree *t, struct tree_miss *miss);
 void tree_fetch_async(struct tree *t, struct tree_miss *miss, void (*fn)(void *arg, int result),
 		      void *arg);
@@ -110,13 +138,14 @@ enum slot_kind {
 struct tree_val {
 	enum slot_kind kind;
 	struct bp bp;         /* SLOT_BLOCK without obj */
-	struct slot_obj *obj; /* SLOT_BLOCK dirty record or record object (referenced), else NULL */
+	struct slot_obj *obj; /* SLOT_BLOCK: a dirty record whose txg has not committed; SLOT_VALUE:
+				 a record that is not filled yet (referenced). Else NULL */
 	uint32_t len;         /* of the value copied into the caller's buffer; may exceed its room
 				 (then only room bytes were copied) */
 };
 
-/* -ENOENT if absent. Pairs with tree_val_put() when v->obj. The bp is safe to read only
-   inside a read epoch that the caller entered before the call. */
+/* -ENOENT if absent; -EIO: damaged metadata. Pairs with tree_val_put() when v->obj. The bp is safe
+   to read only inside a read epoch that the caller entered before the call. */
 int tree_get(struct tree *t, const void *key, uint32_t klen, void *buf, uint32_t room,
 	     struct tree_val *v, struct tree_miss *miss);
 void tree_val_put(struct tree_val *v);
@@ -139,19 +168,21 @@ int tree_pin(struct tx *tx, struct tree *t, const void *key, uint32_t klen, stru
 	     struct tree_miss *miss);
 void tree_unpin(struct tree_pin *pin);
 
-/* Insert or replace. What the slot held before is freed (its block, its object). -EAGAIN only if
-   not pinned. */
+/*
+ * Keys have 1 .. TREE_KEY_MAX bytes. Insert or replace: what the slot held before is freed (its
+ * block, its object). -EAGAIN or -EIO only if not pinned; on failure nothing has changed.
+ */
 int tree_put(struct tx *tx, struct tree *t, const void *key, uint32_t klen, const void *val,
 	     uint32_t vlen, struct tree_miss *miss);
-/* A dirty record: obj becomes a block of its own in the sync. One reference is taken by the slot.
- */
+/* A dirty record: obj, of tx's txg, becomes a block of its own in the sync. The slot takes a
+   reference of its own; the caller's stays the caller's. */
 int tree_put_block(struct tx *tx, struct tree *t, const void *key, uint32_t klen,
 		   struct slot_obj *obj, struct tree_miss *miss);
 /* A hole or any bp as it is (holes keep their birth). */
 int tree_put_bp(struct tx *tx, struct tree *t, const void *key, uint32_t klen, const struct bp *bp,
 		struct tree_miss *miss);
-/* A record of fixed length whose bytes obj->ops->write() fills in the sync; until then readers get
- * obj. */
+/* A record of fixed length (at most TREE_INLINE_MAX) whose bytes obj->ops->write() fills in the
+   sync; until then readers get obj. References as above. */
 int tree_put_record(struct tx *tx, struct tree *t, const void *key, uint32_t klen,
 		    struct slot_obj *obj, uint32_t len, struct tree_miss *miss);
 /* -ENOENT if absent. */
@@ -164,17 +195,23 @@ int tree_del(struct tx *tx, struct tree *t, const void *key, uint32_t klen, stru
 bool tree_freeze(struct tree *t, uint64_t txg);
 /* Writes all dirty objects and nodes of the frozen root, leaves first, in parallel on s->wq; *root
    is its bp (a hole for an empty tree). Again in later passes: writes what failed and its
-   ancestors. */
+   ancestors; what it wrote for these before goes to owner->ops->freed(), which must therefore count
+   in a block of this txg as born and free. An error is the pool's end. */
 int tree_sync(struct tree *t, struct txg_sync *s, struct bp *root);
-/* After the commit (or for the pool tree, before the next change): written nodes go to the cache,
- * slots take bps. */
+/* After the commit of a txg whose tree_freeze() was true: written nodes go to the cache, slots take
+ * bps. Before the next tree_freeze(); nonblocking. */
 void tree_committed(struct tree *t, uint64_t txg);
 
 /*
- * The pool tree is changed only in sync context: a struct tx made from the sync. Such calls may
- * fetch.
+ * A tree that only the sync changes (the pool tree): a struct tx made from the sync, not to be
+ * ended. Its holder may call tree_fetch(). What such a change frees goes to owner->ops->freed() at
+ * once. In a later pass the tree may be changed, frozen and written again: what it wrote before
+ * and is not part of it any more is freed.
  */
-struct tx tree_sync_tx(struct txg_sync *s);
+static inline struct tx tree_sync_tx(struct txg_sync *s)
+{
+	return (struct tx){.pool = s->pool, .txg = s->txg, .sync = s};
+}
 
 /* ---- walking, for tarnck, destroy and streams ---- */
 
@@ -188,7 +225,8 @@ struct tree_walk_ops {
 	/* A node or large value that can't be read or is not valid; 0: go on without it. */
 	int (*bad)(void *arg, const struct bp *bp, unsigned level, int error);
 };
-/* Clean tree below root; blocking; reads through cache if not NULL. */
+/* Clean tree below root, which nobody frees meanwhile; blocking; reads through cache if not NULL.
+   Returns what a function returned, -ENOMEM or 0. */
 int tree_walk(struct pool *pool, struct cache *cache, const struct bp *root,
 	      const struct tree_walk_ops *ops, void *arg);
 
