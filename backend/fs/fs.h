@@ -4,7 +4,10 @@
  *
  *   key.h      keys of the dataset tree
  *   record.h   the inode record, on disk and in memory
- *   inode.c    live inodes: table, references, versions, getattr, open counts
+ *   fs.c       a dataset's fs: made, formatted, dropped
+ *   op.h       the pattern of a change (below) as functions
+ *   versioned.h  records with a version per unwritten txg
+ *   inode.c    live inodes: table, references, records, getattr, open counts
  *   imap.c     which inode numbers are in use
  *   name.c     directories: lookup, create, link, unlink, rename, readdir
  *   attr.c     setattr, access, times, change counter
@@ -31,7 +34,9 @@
 #include <tarn/fs.h>
 
 #include "dataset/dataset.h"
+#include "fs/acl.h"
 #include "fs/record.h"
+#include "fs/versioned.h"
 
 #define ROOT_INO 2u /* of each dataset */
 #define FIRST_INO 3u
@@ -46,10 +51,18 @@ struct fs {
 	struct inode_table *inodes;
 	struct imap *imap;
 	struct reaper *reaper;
-	uint64_t
-	    floor; /* import_counter << 40: no change counter or generation below it is given out */
+	pthread_mutex_t rename_lock; /* directories moving to another parent; before inode locks */
+	/* import_counter << 40: no change number or generation below it is given out. */
+	uint64_t floor;
 	_Atomic(uint64_t) next_gen;
+	atomic_bool ready;
 };
+
+/* Of a dataset between dataset_enter() and dataset_leave() that has given out an inode. */
+static inline struct fs *fs_of(struct tarn_dataset *ds)
+{
+	return atomic_load_explicit(&ds->fs, memory_order_acquire);
+}
 
 /* The dataset's fs, made on first use (reads nothing but the root inode; starts the reaper if
    orphans exist and the pool is writable). */
@@ -64,69 +77,67 @@ int fs_format(struct tarn_dataset *ds);
 /*
  * A live inode. One object per (dataset, ino) at a time.
  *
- * rec is the authority for the inode's record. Changing it: under lock held for writing and
- * in a tx, after inode_dirty(), which makes cur a version of that txg.
+ * rec is the authority for the inode's record. Changing it: under lock held for writing
+ * and in a tx, after inode_pin() and inode_dirty(). rec.space has two writers, the
+ * operations and the sync: read it through inode_attr(), change it through
+ * inode_space_add() and inode_space_settle().
  */
-struct inode_version {
-	struct slot_obj obj;      /* in the leaf's slot until written */
-	struct tarn_inode *inode; /* counted */
-	struct inode_record rec;
-};
-
 struct tarn_inode {
-	struct tarn_dataset *ds; /* counted */
+	struct tarn_dataset *ds;   /* counted */
+	struct inode_table *table; /* counted */
 	uint64_t ino, gen;
-	uint8_t type;     /* enum tarn_type */
-	atomic_uint refs; /* 0: only in the table's list of idle inodes */
+	uint8_t type;         /* enum tarn_type */
+	bool hashed, loading; /* the table's */
+	int load_error;       /* the table's */
+	atomic_uint refs;     /* 0: only in the table's list of idle inodes */
 	atomic_uint opens;
-	_Atomic(bool) dead;         /* removed for good, or dataset gone: -ESTALE / -ENXIO */
-	pthread_rwlock_t lock;      /* record, entries, xattrs; data: see data.c */
-	pthread_mutex_t space_lock; /* rec.space of cur and of the frozen version; innermost */
-	struct inode_version *cur;  /* guarded by lock */
+	_Atomic(bool) dead;    /* removed for good, or dataset gone: -ESTALE / -ENXIO */
+	_Atomic(bool) orphan;  /* nlink is 0 */
+	pthread_rwlock_t lock; /* record, entries, xattrs; data: see data.c */
+	struct inode_record rec;
+	struct versioned versioned; /* of rec */
 	struct file_data *data;     /* data.c: range locks, counts; NULL until first I/O */
 	struct tarn_inode *hash_next, *idle_prev, *idle_next;
 };
 
-/* Pins the record's key: before changes, in the tx. -EAGAIN with *miss. */
+/* Pins the record's key: before changes, in the tx, lock held for writing. -EAGAIN with *miss,
+   -ENOMEM. */
 int inode_pin(struct tx *tx, struct tarn_inode *inode, struct tree_pin *pin,
 	      struct tree_miss *miss);
-/* Makes inode->cur a version of tx's txg (lock held for writing, record pinned) and returns its
- * record. */
+/* Prepares for changes of the record in tx's txg (lock held for writing, inode_pin() done) and
+   returns it. Cannot fail. */
 struct inode_record *inode_dirty(struct tx *tx, struct tarn_inode *inode);
 /* Common ends of a change: ctime now (and mtime), next change number. */
 void inode_touch(struct tarn_inode *inode, struct inode_record *rec, bool mtime);
 void inode_attr(const struct tarn_inode *inode, struct tarn_attr *out); /* lock held */
 
-/* Finds or loads; blocking. gen 0: any. -ESTALE. */
+/* Finds or loads; blocking; also an orphan. gen 0: any. -ESTALE. */
 int inode_get(struct fs *fs, uint64_t ino, uint64_t gen, struct tarn_inode **out);
-/* A new inode in the tx: number from imap, record pinned by the caller via inode_new_prepare().
-   Returned locked for writing, referenced, findable only once its entry is in place. */
-int inode_new_prepare(struct fs *fs, struct tx *tx, uint64_t *ino, struct tree_pin *pins,
-		      uint32_t *npins, struct tree_miss *miss);
-void inode_new_cancel(struct fs *fs, uint64_t ino);
-int inode_new(struct fs *fs, struct tx *tx, uint64_t ino, const struct inode_record *rec,
-	      struct tarn_inode **out);
+/* rec.space by operations: lock held for writing, after inode_dirty(). */
+void inode_space_add(struct tarn_inode *inode, int64_t bytes);
+/* rec.space by the sync: a block written in txg took that much more (or less) than counted. */
+void inode_space_settle(struct tarn_inode *inode, uint64_t txg, int64_t bytes);
+/* After a read: updates atime if the dataset's property says so and it is possible without
+   waiting; no locks held, no tx. attr.c. */
+void inode_accessed(struct tarn_inode *inode);
+/* The inode's memory goes: no I/O is in flight. data.c; inode->data is not NULL. */
+void file_data_destroy(struct tarn_inode *inode);
 
-/* nlink has reached 0 (lock held for writing, in the tx): to the list of orphans; removed once
- * nobody has it open. */
+/* The list of orphans, KEY_ORPHAN. nlink has reached 0 (lock held for writing, in the tx): to the
+   list; removed once nobody has it open. */
 int reap_pin(struct tx *tx, struct tarn_inode *inode, struct tree_pin *pin, struct tree_miss *miss);
 void reap_add(struct tx *tx, struct tarn_inode *inode);
-/* The last close of an inode with nlink 0. */
-void reap_kick(struct fs *fs);
+/* No locks held, no tx: the inode's last close or reap_add() has happened. */
+void reap_kick(struct tarn_inode *inode);
 
 /* Frees all records at and beyond `from` in bounded steps of their own txs (range.c); the caller
    holds the inode's lock for writing or is the reaper. */
 int range_free(struct tarn_inode *inode, uint64_t from, uint64_t to);
-/* setattr's size change, whole: lock held for writing. */
+/* setattr's size change, whole: lock held for writing. A truncation of several txs puts the new
+   size into KEY_ORPHAN while it lasts, so that the next import ends it by range_free(inode, size,
+   UINT64_MAX); the entry of an inode with nlink 0 stays as it is. */
 int range_truncate(struct tarn_inode *inode, uint64_t size, struct tarn_commit *token);
 
-/* acl.c, pure: */
-int acl_check(const struct tarn_acl *acl, const struct inode_record *rec,
-	      const struct tarn_cred *cred, uint32_t mask);
-struct tarn_acl *acl_from_mode(uint32_t mode, bool is_dir);
-uint32_t acl_to_mode(const struct tarn_acl *acl, uint32_t mode);
-struct tarn_acl *acl_chmod(const struct tarn_acl *acl, uint32_t mode, bool is_dir);
-struct tarn_acl *acl_inherit(const struct tarn_acl *parent, bool is_dir, uint32_t mode);
 /* The inode's own ACL, NULL if it has none; -EAGAIN. */
 int acl_load(struct tarn_inode *inode, struct tarn_acl **out, struct tree_miss *miss);
 

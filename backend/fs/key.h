@@ -13,8 +13,8 @@
 enum key_kind {
 	/* inode 0: the dataset's own */
 	KEY_IMAP = 1, /* u64 index -> bitmap of 4096 inode numbers in use, 1 = used */
-	KEY_ORPHAN =
-	    2, /* u64 ino -> u64: size to which its records remain (0 for a removed inode) */
+	/* u64 ino -> u64: size from which on its records go, ORPHAN_ALL: the whole inode */
+	KEY_ORPHAN = 2,
 	/* any other inode */
 	KEY_INODE = 16,  /* -> struct inode_record */
 	KEY_ACL = 17,    /* -> array of struct tarn_ace */
@@ -25,6 +25,8 @@ enum key_kind {
 	KEY_COOKIE = 25, /* u64 cookie -> struct entry without cookie meaning, then the name */
 	KEY_RECORD = 32, /* u64 offset, a multiple of the file's recordsize -> bp */
 };
+
+#define ORPHAN_ALL UINT64_MAX
 
 #define KEY_ROOM (8 + 1 + 256)
 

@@ -22,7 +22,7 @@ enum inode_flags {
 
 struct inode_record {
 	uint64_t gen;
-	uint64_t size;
+	uint64_t size;  /* REG, LNK: bytes; else 0 (a directory shows entries + 2) */
 	uint64_t space; /* bytes allocated for records, as stored; dirty ones at lsize */
 	uint64_t change;
 	uint64_t parent;      /* directory: inode number of its parent (itself for the root) */
