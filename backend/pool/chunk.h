@@ -106,6 +106,9 @@ bool chunk_set_dev_stale(struct pool *pool, struct chunk *chunk, uint32_t dev);
 struct chunk *chunks_take_dirty(struct pool *pool);
 bool chunks_any_dirty(struct pool *pool);
 
+/* What the next uberblock says about ids and generations in use. */
+void chunks_counters(struct pool *pool, uint64_t *next_chunk, uint64_t *generation);
+
 /* The import has loaded all records: repairs are allowed. */
 bool chunks_loaded(const struct pool *pool);
 

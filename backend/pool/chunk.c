@@ -1,0 +1,582 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+#include "pool/chunk.h"
+
+#include "pool/bitmap.h"
+#include "pool/slab.h"
+#include "pool/txgs.h"
+#include "util/mem.h"
+
+#include <errno.h>
+#include <inttypes.h>
+
+/* Ids are consecutive, so the low bits spread them evenly. */
+#define BUCKETS (1u << 16)
+
+/* A column as a slab table claims it. */
+struct claim {
+	uint64_t chunk, generation;
+	uint32_t column, profile;
+	uint32_t dev, slab;
+};
+
+struct chunks {
+	pthread_mutex_t lock; /* table changes, stale flags, lists, counters */
+	struct chunk *dirty, *retired;
+	uint64_t next_chunk, generation;
+	atomic_bool loaded;
+	struct claim *claims; /* import only; sorted by chunk, column, generation */
+	size_t nclaims, claim_room;
+	_Atomic(struct chunk *) buckets[BUCKETS];
+};
+
+/* ---- the table ---- */
+
+static _Atomic(struct chunk *) *bucket_of(struct chunks *t, uint64_t id)
+{
+	return &t->buckets[id & (BUCKETS - 1)];
+}
+
+struct chunk *chunk_find(struct pool *pool, uint64_t id)
+{
+	struct chunk *c = atomic_load_explicit(bucket_of(pool->chunks, id), memory_order_acquire);
+
+	while (c && c->id != id)
+		c = atomic_load_explicit(&c->hash_next, memory_order_acquire);
+	return c;
+}
+
+/* Lock held. */
+static void insert(struct chunks *t, struct chunk *c)
+{
+	_Atomic(struct chunk *) *head = bucket_of(t, c->id);
+
+	atomic_store_explicit(&c->hash_next, atomic_load(head), memory_order_relaxed);
+	atomic_store_explicit(head, c, memory_order_release);
+}
+
+/* Lock held. A reader in the middle of the chain still finds its way: c keeps its hash_next. */
+static void unlink_chunk(struct pool *pool, struct chunk *c)
+{
+	struct chunks *t = pool->chunks;
+	_Atomic(struct chunk *) *at = bucket_of(t, c->id);
+
+	while (atomic_load(at) != c)
+		at = &atomic_load(at)->hash_next;
+	atomic_store_explicit(at, atomic_load(&c->hash_next), memory_order_release);
+	if (c->record_dirty) {
+		struct chunk **d = &t->dirty;
+
+		while (*d != c)
+			d = &(*d)->dirty_next;
+		*d = c->dirty_next;
+	}
+	c->retire_epoch = epoch_current(pool);
+	c->retire_next = t->retired;
+	t->retired = c;
+}
+
+void chunks_reap(struct pool *pool)
+{
+	struct chunks *t = pool->chunks;
+
+	pthread_mutex_lock(&t->lock);
+	for (struct chunk **at = &t->retired, *c; (c = *at);) {
+		if (epoch_passed(pool, c->retire_epoch)) {
+			*at = c->retire_next;
+			free(c);
+		} else {
+			at = &c->retire_next;
+		}
+	}
+	pthread_mutex_unlock(&t->lock);
+}
+
+void chunks_each(struct pool *pool, void (*fn)(void *arg, struct chunk *chunk), void *arg)
+{
+	for (uint32_t b = 0; b < BUCKETS; b++) {
+		struct chunk *c = atomic_load(&pool->chunks->buckets[b]), *next;
+
+		for (; c; c = next) {
+			next = atomic_load(&c->hash_next);
+			fn(arg, c);
+		}
+	}
+}
+
+uint64_t chunk_offset(const struct pool *pool, const struct chunk *chunk, unsigned col,
+		      uint32_t sector)
+{
+	const struct chunk_col *c = &chunk->cols[col];
+
+	return slab_offset(pool, &pool->devs[c->dev], c->slab) + ((uint64_t)sector << SECTOR_SHIFT);
+}
+
+bool chunk_col_good(const struct pool *pool, const struct chunk *chunk, unsigned col)
+{
+	return !atomic_load(&chunk->cols[col].stale) &&
+	       pool_dev_usable(&pool->devs[chunk->cols[col].dev]);
+}
+
+bool chunks_loaded(const struct pool *pool)
+{
+	return atomic_load(&pool->chunks->loaded);
+}
+
+void chunks_counters(struct pool *pool, uint64_t *next_chunk, uint64_t *generation)
+{
+	pthread_mutex_lock(&pool->chunks->lock);
+	*next_chunk = pool->chunks->next_chunk;
+	*generation = pool->chunks->generation;
+	pthread_mutex_unlock(&pool->chunks->lock);
+}
+
+/* ---- life ---- */
+
+int chunks_create(struct pool *pool)
+{
+	struct chunks *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return -ENOMEM;
+	pthread_mutex_init(&t->lock, NULL);
+	t->next_chunk = t->generation = 1;
+	/* A new pool has nothing to load; chunks_assemble() takes this back. */
+	atomic_init(&t->loaded, true);
+	pool->chunks = t;
+	return 0;
+}
+
+static void free_chunk(void *arg, struct chunk *chunk)
+{
+	(void)arg;
+	free(chunk);
+}
+
+void chunks_destroy(struct pool *pool)
+{
+	struct chunks *t = pool->chunks;
+
+	if (!t)
+		return;
+	chunks_each(pool, free_chunk, NULL);
+	for (struct chunk *c = t->retired, *next; c; c = next) {
+		next = c->retire_next;
+		free(c);
+	}
+	pthread_mutex_destroy(&t->lock);
+	free(t->claims);
+	free(t);
+	pool->chunks = NULL;
+}
+
+/* ---- new and gone ---- */
+
+static void mark_dirty(struct chunks *t, struct chunk *c)
+{
+	if (c->record_dirty)
+		return;
+	c->record_dirty = true;
+	c->dirty_next = t->dirty;
+	t->dirty = c;
+}
+
+/* Takes a slab for one column; a device that is not there leaves a column to be rebuilt. */
+static int take_column(struct txg_sync *s, struct chunk *c, unsigned col, struct pool_dev *dev)
+{
+	struct slab_entry entry = {.chunk = c->id,
+				   .generation = s->pool->chunks->generation++,
+				   .profile = c->profile,
+				   .column = (uint16_t)col};
+	struct chunk_col *out = &c->cols[col];
+	int rc = -ENXIO;
+
+	out->dev = dev->index;
+	out->generation = entry.generation;
+	if (pool_dev_usable(dev))
+		rc = slab_take(dev, s, &entry, &out->slab);
+	if (rc == -ENXIO) {
+		out->slab = CHUNK_NO_SLAB;
+		atomic_init(&out->stale, true);
+		return 0;
+	}
+	return rc;
+}
+
+static void release_columns(struct txg_sync *s, struct chunk *c, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		struct chunk_col *col = &c->cols[i];
+
+		if (col->slab != CHUNK_NO_SLAB)
+			slab_release(&s->pool->devs[col->dev], s, col->slab);
+	}
+}
+
+/* Lock held. */
+static int take_columns(struct txg_sync *s, struct chunk *c)
+{
+	const struct pool_group *group = &s->pool->groups[c->group];
+	bool any = false;
+
+	for (unsigned i = 0; i < c->ncols; i++) {
+		struct pool_dev *dev = &s->pool->devs[group->first_dev];
+		int rc = take_column(s, c, i, c->profile == PROFILE_MIRROR ? dev + i : dev);
+
+		if (rc) {
+			release_columns(s, c, i);
+			return rc;
+		}
+		any |= c->cols[i].slab != CHUNK_NO_SLAB;
+	}
+	return any ? 0 : -ENOSPC;
+}
+
+int chunk_new(struct txg_sync *s, uint32_t group, enum chunk_profile profile,
+	      enum block_class class, struct chunk **out)
+{
+	struct chunks *t = s->pool->chunks;
+	struct chunk *c = mem_zalloc(sizeof(*c));
+	int rc;
+
+	c->group = group;
+	c->sectors = 1u << (s->pool->groups[group].slab_shift - SECTOR_SHIFT);
+	c->profile = (uint8_t)profile;
+	c->class = (uint8_t) class;
+	c->ncols =
+	    (uint8_t)(profile == PROFILE_MIRROR ? s->pool->groups[group].ndevs : (unsigned)profile);
+	c->listed = true;
+	pthread_mutex_lock(&t->lock);
+	c->id = t->next_chunk++;
+	rc = take_columns(s, c);
+	if (!rc) {
+		insert(t, c);
+		mark_dirty(t, c);
+	}
+	pthread_mutex_unlock(&t->lock);
+	if (rc) {
+		free(c);
+		return rc;
+	}
+	*out = c;
+	return 0;
+}
+
+void chunk_remove(struct txg_sync *s, struct chunk *chunk)
+{
+	pthread_mutex_lock(&s->pool->chunks->lock);
+	release_columns(s, chunk, chunk->ncols);
+	unlink_chunk(s->pool, chunk);
+	pthread_mutex_unlock(&s->pool->chunks->lock);
+}
+
+/* ---- stale columns ---- */
+
+/* Lock held. Each block that counts as written is in every column that is not stale; so a
+   column may be given up only while another one is left. */
+static bool set_stale(struct pool *pool, struct chunk *chunk, unsigned col)
+{
+	bool other = false;
+
+	if (atomic_load(&chunk->cols[col].stale))
+		return true;
+	for (unsigned i = 0; i < chunk->ncols; i++)
+		other |= i != col && chunk_col_good(pool, chunk, i);
+	if (!other)
+		return false;
+	atomic_store(&chunk->cols[col].stale, true);
+	mark_dirty(pool->chunks, chunk);
+	return true;
+}
+
+bool chunk_set_stale(struct pool *pool, struct chunk *chunk, unsigned col)
+{
+	bool done;
+
+	pthread_mutex_lock(&pool->chunks->lock);
+	done = set_stale(pool, chunk, col);
+	pthread_mutex_unlock(&pool->chunks->lock);
+	return done;
+}
+
+bool chunk_set_dev_stale(struct pool *pool, struct chunk *chunk, uint32_t dev)
+{
+	bool done = true;
+
+	pthread_mutex_lock(&pool->chunks->lock);
+	for (unsigned i = 0; i < chunk->ncols; i++) {
+		if (chunk->cols[i].dev == dev)
+			done &= set_stale(pool, chunk, i);
+	}
+	pthread_mutex_unlock(&pool->chunks->lock);
+	return done;
+}
+
+struct chunk *chunks_take_dirty(struct pool *pool)
+{
+	struct chunk *list;
+
+	pthread_mutex_lock(&pool->chunks->lock);
+	list = pool->chunks->dirty;
+	pool->chunks->dirty = NULL;
+	for (struct chunk *c = list; c; c = c->dirty_next)
+		c->record_dirty = false;
+	pthread_mutex_unlock(&pool->chunks->lock);
+	return list;
+}
+
+bool chunks_any_dirty(struct pool *pool)
+{
+	bool any;
+
+	pthread_mutex_lock(&pool->chunks->lock);
+	any = pool->chunks->dirty != NULL;
+	pthread_mutex_unlock(&pool->chunks->lock);
+	return any;
+}
+
+/* ---- import ---- */
+
+static int claim_compare(const void *a, const void *b)
+{
+	const struct claim *x = a, *y = b;
+
+	if (x->chunk != y->chunk)
+		return x->chunk < y->chunk ? -1 : 1;
+	if (x->column != y->column)
+		return x->column < y->column ? -1 : 1;
+	return (x->generation > y->generation) - (x->generation < y->generation);
+}
+
+/* Whatever it says, its numbers are taken; it counts if the uberblock may know it. */
+static int add_claim(void *arg, struct pool_dev *dev, uint32_t slab, const struct slab_entry *e)
+{
+	struct pool *pool = arg;
+	struct chunks *t = pool->chunks;
+
+	if (e->chunk >= t->next_chunk)
+		t->next_chunk = e->chunk + 1;
+	if (e->generation >= t->generation)
+		t->generation = e->generation + 1;
+	if (e->txg > pool->uber.txg || e->column >= CHUNK_COLS_MAX || !e->chunk ||
+	    e->profile < PROFILE_SINGLE || e->profile > PROFILE_MIRROR)
+		return 0;
+	t->claims = mem_grow(t->claims, t->nclaims, &t->claim_room, sizeof(*t->claims));
+	t->claims[t->nclaims++] = (struct claim){.chunk = e->chunk,
+						 .generation = e->generation,
+						 .column = e->column,
+						 .profile = e->profile,
+						 .dev = dev->index,
+						 .slab = slab};
+	return 0;
+}
+
+/* The claims [first, end) of one chunk: its candidate. */
+static void map_candidate(struct pool *pool, const struct claim *first, const struct claim *end)
+{
+	struct chunk *c = mem_zalloc(sizeof(*c));
+
+	c->id = first->chunk;
+	c->group = pool->devs[first->dev].group;
+	c->profile = (uint8_t)first->profile;
+	c->sectors = 1u << (pool->groups[c->group].slab_shift - SECTOR_SHIFT);
+	c->ncols = (uint8_t)(end[-1].column + 1);
+	for (unsigned i = 0; i < c->ncols; i++) {
+		c->cols[i].slab = CHUNK_NO_SLAB;
+		c->cols[i].dev = pool->groups[c->group].first_dev;
+		atomic_init(&c->cols[i].stale, true);
+	}
+	for (; first < end; first++) {
+		struct chunk_col *col = &c->cols[first->column];
+
+		if (pool->devs[first->dev].group != c->group)
+			continue;
+		col->dev = first->dev;
+		col->slab = first->slab;
+		col->generation = first->generation;
+		atomic_init(&col->stale, false);
+	}
+	insert(pool->chunks, c);
+}
+
+int chunks_assemble(struct pool *pool)
+{
+	struct chunks *t = pool->chunks;
+
+	atomic_store(&t->loaded, false);
+	t->next_chunk = pool->uber.next_chunk;
+	t->generation = pool->uber.generation;
+	for (uint32_t i = 0; i < pool->ndevs; i++) {
+		if (pool->devs[i].slabs)
+			slab_each(&pool->devs[i], add_claim, pool);
+	}
+	if (t->nclaims)
+		qsort(t->claims, t->nclaims, sizeof(*t->claims), claim_compare);
+	for (size_t i = 0, end; i < t->nclaims; i = end) {
+		for (end = i + 1; end < t->nclaims && t->claims[end].chunk == t->claims[i].chunk;)
+			end++;
+		map_candidate(pool, t->claims + i, t->claims + end);
+	}
+	return 0;
+}
+
+static bool claimed(struct chunks *t, const struct chunk *c, unsigned col)
+{
+	struct claim key = {.chunk = c->id, .column = col, .generation = c->cols[col].generation};
+	const struct claim *found =
+	    t->nclaims ? bsearch(&key, t->claims, t->nclaims, sizeof(*t->claims), claim_compare)
+		       : NULL;
+
+	return found && found->dev == c->cols[col].dev && found->slab == c->cols[col].slab &&
+	       found->profile == c->profile;
+}
+
+static bool record_fits_pool(const struct pool *pool, const struct chunk_record *r)
+{
+	const struct pool_group *group = &pool->groups[r->group];
+
+	if (r->group >= pool->ngroups || r->sectors != 1u << (group->slab_shift - SECTOR_SHIFT))
+		return false;
+	for (unsigned i = 0; i < r->ncols; i++) {
+		const struct chunk_record_col *col = &r->cols[i];
+
+		if (col->dev < group->first_dev || col->dev - group->first_dev >= group->ndevs)
+			return false;
+		if (col->slab >= pool->devs[col->dev].slab_count &&
+		    (col->slab != CHUNK_NO_SLAB || !col->stale))
+			return false;
+	}
+	return true;
+}
+
+static struct chunk *chunk_of_record(struct pool *pool, uint64_t id, const struct chunk_record *r)
+{
+	struct chunk *c = mem_zalloc(sizeof(*c));
+
+	c->id = id;
+	c->group = r->group;
+	c->sectors = r->sectors;
+	c->profile = r->profile;
+	c->class = r->class;
+	c->ncols = r->ncols;
+	for (unsigned i = 0; i < c->ncols; i++) {
+		struct chunk_col *col = &c->cols[i];
+
+		col->dev = r->cols[i].dev;
+		col->slab = r->cols[i].slab;
+		col->generation = r->cols[i].generation;
+		atomic_init(&col->stale, r->cols[i].stale);
+		/* A column whose device is here without the claim has lost its slab. */
+		if (!r->cols[i].stale && pool->devs[col->dev].slabs &&
+		    !claimed(pool->chunks, c, i)) {
+			atomic_store(&col->stale, true);
+			mark_dirty(pool->chunks, c);
+		}
+	}
+	return c;
+}
+
+int chunk_load(struct pool *pool, uint64_t id, const struct chunk_record *record,
+	       struct chunk **out)
+{
+	struct chunks *t = pool->chunks;
+	struct chunk *old, *c;
+
+	if (!id || id >= pool->uber.next_chunk || !record_fits_pool(pool, record)) {
+		pool_log(pool, TARN_LOG_ERROR, "record of chunk %" PRIu64 " cannot be true", id);
+		return -EIO;
+	}
+	pthread_mutex_lock(&t->lock);
+	old = chunk_find(pool, id);
+	if (old && old->listed) {
+		pthread_mutex_unlock(&t->lock);
+		return -EIO;
+	}
+	/* Readers of the pool tree may be using the candidate: it is not changed but replaced. */
+	c = chunk_of_record(pool, id, record);
+	if (old)
+		unlink_chunk(pool, old);
+	insert(t, c);
+	c->listed = true;
+	pthread_mutex_unlock(&t->lock);
+	*out = c;
+	return 0;
+}
+
+static void unlist(void *arg, struct chunk *chunk)
+{
+	if (!chunk->listed)
+		unlink_chunk(arg, chunk);
+}
+
+static int discard_unlisted(void *arg, struct pool_dev *dev, uint32_t slab,
+			    const struct slab_entry *e)
+{
+	const struct chunk *c = chunk_find(arg, e->chunk);
+	const struct chunk_col *col;
+
+	if (c && e->column < c->ncols) {
+		col = &c->cols[e->column];
+		if (col->dev == dev->index && col->slab == slab && col->generation == e->generation)
+			return 0;
+	}
+	slab_discard(dev, slab);
+	return 0;
+}
+
+void chunks_load_done(struct pool *pool)
+{
+	struct chunks *t = pool->chunks;
+
+	pthread_mutex_lock(&t->lock);
+	chunks_each(pool, unlist, pool);
+	pthread_mutex_unlock(&t->lock);
+	for (uint32_t i = 0; i < pool->ndevs; i++) {
+		if (pool->devs[i].slabs)
+			slab_each(&pool->devs[i], discard_unlisted, pool);
+	}
+	free(t->claims);
+	t->claims = NULL;
+	t->nclaims = t->claim_room = 0;
+	atomic_store(&t->loaded, true);
+}
+
+/* ---- records ---- */
+
+uint32_t chunk_record_fill(const struct chunk *chunk, struct chunk_record *record)
+{
+	*record = (struct chunk_record){.group = chunk->group,
+					.sectors = chunk->sectors,
+					.profile = chunk->profile,
+					.class = chunk->class,
+					.ncols = chunk->ncols};
+	for (unsigned i = 0; i < chunk->ncols; i++) {
+		const struct chunk_col *col = &chunk->cols[i];
+
+		record->cols[i] = (struct chunk_record_col){.dev = col->dev,
+							    .slab = col->slab,
+							    .generation = col->generation,
+							    .stale = atomic_load(&col->stale)};
+	}
+	return (uint32_t)(sizeof(*record) + chunk->ncols * sizeof(record->cols[0]));
+}
+
+bool chunk_record_valid(const void *record, uint32_t len)
+{
+	const struct chunk_record *r = record;
+
+	if (len < sizeof(*r) || len > CHUNK_RECORD_MAX)
+		return false;
+	if (!r->ncols || r->ncols > CHUNK_COLS_MAX || r->sectors > CHUNK_SECTORS_MAX ||
+	    !r->sectors || r->sectors % 64)
+		return false;
+	if (r->class > BLOCK_META || r->profile < PROFILE_SINGLE || r->profile > PROFILE_MIRROR ||
+	    (r->profile != PROFILE_MIRROR && r->ncols != r->profile))
+		return false;
+	for (unsigned i = 0; i < r->ncols; i++) {
+		if (len < sizeof(*r) + (i + 1) * sizeof(r->cols[0]) || r->cols[i].stale > 1 ||
+		    r->cols[i].reserved)
+			return false;
+	}
+	return r->bitmap_len == len - sizeof(*r) - r->ncols * sizeof(r->cols[0]) &&
+	       r->free_txg <= r->alloc_txg;
+}
