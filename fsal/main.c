@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+/* The module: loading, the TARN block, the engine's life. */
+#include "tarn_fsal.h"
+
+#include "FSAL/fsal_init.h"
+#include "dbus.h"
+#include "nfs_core.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define SUPPORTED_ATTRS ((attrmask_t)(ATTRS_POSIX | ATTR_CREATION | ATTR_ACL | ATTR4_XATTR))
+
+struct tarn_module TARN = {
+    .fsal.fs_info =
+	{
+	    .maxfilesize = INT64_MAX,
+	    .maxlink = UINT32_MAX,
+	    .maxnamelen = TARN_NAME_MAX,
+	    .maxpathlen = TARN_SYMLINK_MAX,
+	    .no_trunc = true,
+	    .chown_restricted = true,
+	    .case_preserving = true,
+	    .link_support = true,
+	    .symlink_support = true,
+	    .lock_support = false, /* ganesha keeps all locks, NLM's and v4's together */
+	    .unique_handles = true,
+	    .acl_support = FSAL_ACLSUPPORT_ALLOW | FSAL_ACLSUPPORT_DENY,
+	    .cansettime = true,
+	    .homogenous = true,
+	    .supported_attrs = SUPPORTED_ATTRS,
+	    .maxread = MAX_IO,
+	    .maxwrite = MAX_IO,
+	    .link_supports_permission_checks = true,
+	    .compute_readdir_cookie = true,
+	    .readdir_plus = true,
+	    .compliant_eof_behavior = true,
+	    .xattr_support = true,
+	    .expire_time_parent = -1,
+	},
+};
+
+/* Ganesha's own, to which ours adds. */
+static int (*default_unload)(struct fsal_module *module);
+
+/* ---- the TARN block ---- */
+
+/* A number of bytes with an optional K, M, G or T: "16G". */
+static bool parse_size(const char *text, uint64_t *out)
+{
+	static const char units[] = "KMGT";
+	char *end;
+
+	if (text[0] < '0' || text[0] > '9')
+		return false;
+	errno = 0;
+	unsigned long long value = strtoull(text, &end, 10);
+	unsigned shift = 0;
+	if (*end != '\0') {
+		const char *unit = strchr(units, *end);
+		if (!unit || end[1] != '\0')
+			return false;
+		shift = 10 * (unsigned)(unit - units + 1);
+	}
+	*out = (uint64_t)value << shift;
+	return errno == 0 && (*out >> shift) == value;
+}
+
+static int size_handler(const char *token, enum term_type hint, struct config_item *item,
+			void *param, void *node, struct config_error_type *err_type)
+{
+	(void)hint, (void)node;
+	if (parse_size(token, param))
+		return 0;
+	LogCrit(COMPONENT_CONFIG,
+		"TARN { %s = %s }: give a number of bytes, or one with K, M, G or T in quotes "
+		"(\"16G\")",
+		item->name, token);
+	err_type->invalid = true;
+	return 1;
+}
+
+static void *size_init(void *link, void *self)
+{
+	(void)link;
+	return self; /* the defaults are set before the block is read */
+}
+
+static struct config_item tarn_items[] = {
+    CONF_ITEM_PROC("Arc_Max", size_init, size_handler, fsal_options, arc_max),
+    CONF_ITEM_PROC("Dirty_Max", size_init, size_handler, fsal_options, dirty_max),
+    CONF_ITEM_PROC("Io_Max", size_init, size_handler, fsal_options, io_max),
+    CONF_ITEM_UI32("Threads", 0, 1024, 0, fsal_options, threads),
+    CONF_ITEM_UI32("Txg_Seconds", 1, 60, 5, fsal_options, txg_seconds),
+    CONF_ITEM_STR("Import", 1, MAXPATHLEN, NULL, fsal_options, import),
+    CONFIG_EOL,
+};
+
+static struct config_block tarn_block = {
+    .dbus_interface_name = "org.ganesha.nfsd.config.fsal.tarn",
+    .blk_desc.name = "TARN",
+    .blk_desc.type = CONFIG_BLOCK,
+    .blk_desc.u.blk.init = noop_conf_init,
+    .blk_desc.u.blk.params = tarn_items,
+    .blk_desc.u.blk.commit = noop_conf_commit,
+};
+
+/* err_type gathers the errors of the whole file: only what this block adds counts. */
+static bool options_read(config_file_t config, struct config_error_type *err_type)
+{
+	struct config_error_type before = *err_type;
+
+	err_type->bogus = err_type->invalid = false;
+	TARN.options = (struct fsal_options){.io_max = (uint64_t)1 << 30};
+	int r = load_config_from_parse(config, &tarn_block, &TARN.options, true, err_type);
+	bool good =
+	    r >= 0 && !err_type->bogus && !err_type->invalid && err_type->errors == before.errors;
+	err_type->bogus |= before.bogus;
+	err_type->invalid |= before.invalid;
+	if (good && TARN.options.io_max < MAX_IO) {
+		LogCrit(COMPONENT_CONFIG, "TARN { Io_Max }: at least 1M");
+		good = false;
+	}
+	return good;
+}
+
+/* ---- the engine ---- */
+
+static void engine_log(enum tarn_log_level level, const char *text)
+{
+	switch (level) {
+	case TARN_LOG_DEBUG:
+		LogDebug(COMPONENT_FSAL, "%s", text);
+		break;
+	case TARN_LOG_INFO:
+		LogEvent(COMPONENT_FSAL, "%s", text);
+		break;
+	case TARN_LOG_WARN:
+		LogWarn(COMPONENT_FSAL, "%s", text);
+		break;
+	case TARN_LOG_ERROR:
+		LogCrit(COMPONENT_FSAL, "%s", text);
+		break;
+	}
+}
+
+static void pools_changed(void *arg, const char *name, uint64_t guid, bool present)
+{
+	(void)arg, (void)guid;
+	atomic_fetch_add(&TARN.epoch, 1);
+	LogEvent(COMPONENT_FSAL, "Pool %s %s", name, present ? "is served" : "goes away");
+}
+
+/* Imports the pools found at the places of the option Import. What fails is reported; its
+   exports wait. */
+static void import_pools(void)
+{
+	const char *paths[64];
+	uint32_t npaths = 0, count = 0;
+	struct tarn_import_candidate *found = NULL;
+	char *save = NULL, *places = gsh_strdup(TARN.options.import);
+
+	for (char *path = strtok_r(places, ":", &save);
+	     path && npaths < sizeof(paths) / sizeof(paths[0]); path = strtok_r(NULL, ":", &save))
+		paths[npaths++] = path;
+	int r = tarn_pool_scan(TARN.engine, paths, npaths, &found, &count);
+	if (r != 0)
+		LogCrit(COMPONENT_FSAL, "Looking for pools in %s: %s", TARN.options.import,
+			strerror(-r));
+	for (uint32_t i = 0; r == 0 && i < count; i++) {
+		struct tarn_error err = {0};
+		struct tarn_import_spec spec = {
+		    .guid = found[i].guid, .paths = paths, .npaths = npaths};
+		if (tarn_pool_import(TARN.engine, &spec, &err) != 0)
+			LogCrit(COMPONENT_FSAL, "Pool %s is not imported: %s", found[i].name,
+				err.text);
+	}
+	free(found);
+	gsh_free(places);
+}
+
+static int engine_start(void)
+{
+	struct tarn_config config = {
+	    .arc_max = TARN.options.arc_max,
+	    .dirty_max = TARN.options.dirty_max,
+	    .threads = TARN.options.threads,
+	    .txg_seconds = TARN.options.txg_seconds,
+	    .log = engine_log,
+	};
+	int r;
+
+	if (getrandom(&TARN.verifier, sizeof(TARN.verifier), 0) != sizeof(TARN.verifier))
+		return -EIO;
+	clock_gettime(CLOCK_REALTIME, &TARN.started);
+	TARN.started.tv_nsec = 0;
+	TARN.durable_max = nfs_param.core_param.rpc.ioq_thrd_max / 2;
+	if (TARN.durable_max == 0)
+		TARN.durable_max = 1;
+	r = tarn_engine_create(&config, &TARN.engine);
+	if (r != 0)
+		return r;
+	tarn_pool_on_change(TARN.engine, pools_changed, NULL);
+	return 0;
+}
+
+static fsal_status_t init_config(struct fsal_module *module, config_file_t config,
+				 struct config_error_type *err_type)
+{
+	(void)module;
+	if (!options_read(config, err_type)) {
+		LogCrit(COMPONENT_FSAL, "Tarn does not start: an error in the TARN block");
+		return fsalstat(ERR_FSAL_INVAL, EINVAL);
+	}
+	int r = engine_start();
+	if (r != 0) {
+		LogCrit(COMPONENT_FSAL, "Tarn does not start: %s", strerror(-r));
+		return fsalstat(ERR_FSAL_BAD_INIT, -r);
+	}
+	if (TARN.options.import)
+		import_pools();
+	return ok();
+}
+
+/* All exports are gone and no request is left. */
+static int unload(struct fsal_module *module)
+{
+	if (TARN.engine) {
+		tarn_dbus_stop();
+		tarn_pool_on_change(TARN.engine, NULL, NULL);
+		tarn_engine_destroy(TARN.engine);
+		TARN.engine = NULL;
+	}
+	return default_unload(module);
+}
+
+MODULE_INIT void tarn_fsal_load(void)
+{
+	if (register_fsal(&TARN.fsal, "TARN", FSAL_MAJOR_VERSION, FSAL_MINOR_VERSION,
+			  FSAL_ID_NO_PNFS) != 0)
+		return; /* ganesha has said why */
+	default_unload = TARN.fsal.m_ops.unload;
+	TARN.fsal.m_ops.init_config = init_config;
+	TARN.fsal.m_ops.create_export = export_create;
+	TARN.fsal.m_ops.update_export = export_update;
+	TARN.fsal.m_ops.unload = unload;
+	fsal_default_obj_ops_init(&TARN.inode_ops);
+	handle_ops(&TARN.inode_ops);
+	attr_ops(&TARN.inode_ops);
+	namei_ops(&TARN.inode_ops);
+	open_ops(&TARN.inode_ops);
+	io_ops(&TARN.inode_ops);
+	xattr_ops(&TARN.inode_ops);
+	fsal_default_obj_ops_init(&TARN.pools_ops);
+	handle_ops(&TARN.pools_ops);
+	pools_ops(&TARN.pools_ops);
+}
+
+MODULE_FINI void tarn_fsal_unload(void)
+{
+	gsh_free(TARN.options.import);
+	unregister_fsal(&TARN.fsal);
+}

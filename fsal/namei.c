@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+/* Names: lookup, listing, and what makes, moves and removes entries. */
+#include "tarn_fsal.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+int name_check(const char *name)
+{
+	size_t len = strlen(name);
+
+	if (len > TARN_NAME_MAX)
+		return -ENAMETOOLONG;
+	if (len == 0 || strchr(name, '/') || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+		return -EINVAL;
+	return 0;
+}
+
+/* ---- reading ---- */
+
+/* Whether inode is the root of its pool: what is above is no dataset. */
+static bool is_pool_root(struct tarn_inode *inode)
+{
+	struct tarn_dataset *ds = tarn_inode_dataset(inode);
+	char path[TARN_PATH_MAX];
+	struct tarn_inode *root;
+
+	tarn_dataset_path(ds, path);
+	if (strchr(path, '/') || tarn_root(ds, &root) != 0)
+		return false;
+	bool same = tarn_inode_number(root) == tarn_inode_number(inode);
+	tarn_inode_put(root);
+	return same;
+}
+
+/* "..": never above the export's root, where MDCACHE does not ask anyway. */
+static int lookup_parent(struct tarn_inode *dir, struct tarn_object **out)
+{
+	struct tarn_export *export = export_of(op_ctx->fsal_export);
+	struct identity id = inode_identity(dir), root;
+	struct handle_key rootkey;
+	struct tarn_inode *parent;
+	int r = 0;
+
+	if (export->all && is_pool_root(dir)) {
+		*out = object_new_pools();
+		return 0;
+	}
+	if (export_root(export, &root, &rootkey) && same_identity(&root, &id))
+		parent = tarn_inode_ref(dir);
+	else
+		r = tarn_lookup(NULL, dir, "..", &parent);
+	if (r == 0)
+		*out = object_new(parent);
+	return r;
+}
+
+static int lookup_child(struct tarn_inode *dir, const char *name, struct tarn_object **out)
+{
+	struct tarn_inode *inode;
+	int r = name_check(name);
+
+	/* Ganesha has checked that the caller may search. */
+	if (r == 0)
+		r = tarn_lookup(NULL, dir, name, &inode);
+	if (r == 0)
+		*out = object_new(inode);
+	return r;
+}
+
+static fsal_status_t op_lookup(struct fsal_obj_handle *handle, const char *name,
+			       struct fsal_obj_handle **out, struct fsal_attrlist *attrs)
+{
+	struct tarn_object *object;
+	struct tarn_inode *dir;
+	fsal_status_t status = ok();
+	int r = object_inode(object_of(handle), &dir);
+
+	*out = NULL;
+	if (r != 0)
+		return status_of(r);
+	r = strcmp(name, "..") == 0 ? lookup_parent(dir, &object)
+				    : lookup_child(dir, name, &object);
+	tarn_inode_put(dir);
+	if (r != 0)
+		return status_of(r);
+	if (attrs) {
+		status = object->handle.obj_ops->getattrs(&object->handle, attrs);
+		if (FSAL_IS_ERROR(status) && (attrs->request_mask & ATTR_RDATTR_ERR))
+			status = ok();
+	}
+	if (FSAL_IS_ERROR(status))
+		object->handle.obj_ops->release(&object->handle);
+	else
+		*out = &object->handle;
+	return status;
+}
+
+struct listing {
+	fsal_readdir_cb cb;
+	void *dir_state;
+	attrmask_t attrmask;
+	fsal_status_t status;
+};
+
+static bool list_entry(void *arg, const struct tarn_dirent *entry)
+{
+	struct listing *listing = arg;
+	struct fsal_attrlist attrs;
+
+	fsal_prepare_attrs(&attrs, listing->attrmask);
+	fsal_status_t status = attrs_optional(entry->inode, NULL, &attrs);
+	if (status.major == ERR_FSAL_STALE) {
+		/* Removed since the listing came by. */
+		fsal_release_attrs(&attrs);
+		return true;
+	}
+	if (FSAL_IS_ERROR(status)) {
+		listing->status = status;
+		fsal_release_attrs(&attrs);
+		return false;
+	}
+	struct tarn_object *object = object_new(tarn_inode_ref(entry->inode));
+	/* Ends with MDCACHE's chunk: it holds the directory's lock meanwhile. */
+	bool more = listing->cb(entry->name, &object->handle, &attrs, listing->dir_state,
+				entry->cookie) < DIR_READAHEAD;
+	fsal_release_attrs(&attrs);
+	return more;
+}
+
+static fsal_status_t op_readdir(struct fsal_obj_handle *handle, fsal_cookie_t *whence,
+				void *dir_state, fsal_readdir_cb cb, attrmask_t attrmask, bool *eof)
+{
+	struct listing listing = {
+	    .cb = cb, .dir_state = dir_state, .attrmask = attrmask, .status = ok()};
+	struct tarn_inode *dir;
+	int r = object_inode(object_of(handle), &dir);
+
+	if (r != 0)
+		return status_of(r);
+	*eof = false;
+	r = tarn_readdir(dir, whence ? *whence : 0, list_entry, &listing, eof);
+	tarn_inode_put(dir);
+	return r != 0 ? status_of(r) : listing.status;
+}
+
+static fsal_cookie_t op_compute_readdir_cookie(struct fsal_obj_handle *handle, const char *name)
+{
+	struct tarn_inode *dir;
+	uint64_t cookie;
+
+	if (object_inode(object_of(handle), &dir) != 0)
+		return 0;
+	int r = tarn_cookie(dir, name, &cookie);
+	tarn_inode_put(dir);
+	return r == 0 ? cookie : 0;
+}
+
+static fsal_status_t op_readlink(struct fsal_obj_handle *handle, struct gsh_buffdesc *out,
+				 bool refresh)
+{
+	struct tarn_inode *inode;
+	char *target;
+	int r = object_inode(object_of(handle), &inode);
+
+	(void)refresh;
+	if (r != 0)
+		return status_of(r);
+	r = tarn_readlink(inode, &target);
+	tarn_inode_put(inode);
+	if (r != 0)
+		return status_of(r);
+	/* gsh_free() is free(): the caller takes it over. */
+	out->addr = target;
+	out->len = strlen(target) + 1;
+	return ok();
+}
+
+/* ---- making ---- */
+
+/* Makes an entry of any type but REG and answers when it is durable. */
+static fsal_status_t make(struct fsal_obj_handle *handle, const char *name, struct tarn_create *how,
+			  const struct fsal_attrlist *in, struct fsal_obj_handle **out,
+			  struct fsal_attrlist *attrs)
+{
+	struct tarn_inode *dir, *inode = NULL;
+	struct tarn_cred cred = caller();
+	struct tarn_commit token = {0};
+	struct tarn_attr post;
+	int r = name_check(name);
+
+	*out = NULL;
+	if (r != 0)
+		return status_of(r);
+	r = attrs_set(in, &how->set);
+	if (r != 0)
+		return status_of(r);
+	r = object_inode(object_of(handle), &dir);
+	if (r != 0) {
+		attrs_set_done(&how->set);
+		return status_of(r);
+	}
+	fsal_status_t status = try_later();
+	if (durable_reserve()) {
+		r = tarn_create(&cred, dir, name, how, &inode, &post, NULL, &token);
+		status = durable_finish(dir, r, token);
+	}
+	attrs_set_done(&how->set);
+	tarn_inode_put(dir);
+	if (!FSAL_IS_ERROR(status))
+		status = attrs_optional(inode, &post, attrs);
+	if (!FSAL_IS_ERROR(status))
+		*out = &object_new(inode)->handle;
+	else if (inode)
+		tarn_inode_put(inode);
+	return status;
+}
+
+static fsal_status_t op_mkdir(struct fsal_obj_handle *dir, const char *name,
+			      struct fsal_attrlist *in, struct fsal_obj_handle **out,
+			      struct fsal_attrlist *attrs)
+{
+	struct tarn_create how = {.type = TARN_DIR};
+
+	return make(dir, name, &how, in, out, attrs);
+}
+
+static fsal_status_t op_mknode(struct fsal_obj_handle *dir, const char *name,
+			       object_file_type_t type, struct fsal_attrlist *in,
+			       struct fsal_obj_handle **out, struct fsal_attrlist *attrs)
+{
+	struct tarn_create how = {0};
+
+	*out = NULL;
+	switch (type) {
+	case BLOCK_FILE:
+		how.type = TARN_BLK;
+		break;
+	case CHARACTER_FILE:
+		how.type = TARN_CHR;
+		break;
+	case FIFO_FILE:
+		how.type = TARN_FIFO;
+		break;
+	case SOCKET_FILE:
+		how.type = TARN_SOCK;
+		break;
+	default:
+		return fsalstat(ERR_FSAL_BADTYPE, 0);
+	}
+	if (type == BLOCK_FILE || type == CHARACTER_FILE) {
+		if (op_ctx->creds.caller_uid != 0)
+			return fsalstat(ERR_FSAL_PERM, EPERM);
+		how.rdev_major = in->rawdev.major;
+		how.rdev_minor = in->rawdev.minor;
+	}
+	return make(dir, name, &how, in, out, attrs);
+}
+
+static fsal_status_t op_symlink(struct fsal_obj_handle *dir, const char *name, const char *target,
+				struct fsal_attrlist *in, struct fsal_obj_handle **out,
+				struct fsal_attrlist *attrs)
+{
+	struct tarn_create how = {.type = TARN_LNK, .target = target};
+
+	*out = NULL;
+	if (target[0] == '\0')
+		return fsalstat(ERR_FSAL_INVAL, EINVAL);
+	if (strlen(target) > TARN_SYMLINK_MAX)
+		return fsalstat(ERR_FSAL_NAMETOOLONG, ENAMETOOLONG);
+	return make(dir, name, &how, in, out, attrs);
+}
+
+/* ---- moving and removing ---- */
+
+static bool same_dataset(const struct fsal_obj_handle *a, const struct fsal_obj_handle *b)
+{
+	return a->fsid.major == b->fsid.major && a->fsid.minor == b->fsid.minor;
+}
+
+static fsal_status_t op_link(struct fsal_obj_handle *handle, struct fsal_obj_handle *dir_handle,
+			     const char *name)
+{
+	struct tarn_inode *inode, *dir;
+	struct tarn_cred cred = caller();
+	struct tarn_commit token = {0};
+	int r = name_check(name);
+
+	if (r != 0)
+		return status_of(r);
+	if (!same_dataset(handle, dir_handle))
+		return fsalstat(ERR_FSAL_XDEV, EXDEV);
+	r = object_inode(object_of(handle), &inode);
+	if (r != 0)
+		return status_of(r);
+	r = object_inode(object_of(dir_handle), &dir);
+	if (r != 0) {
+		tarn_inode_put(inode);
+		return status_of(r);
+	}
+	fsal_status_t status = try_later();
+	if (durable_reserve()) {
+		r = tarn_link(&cred, inode, dir, name, NULL, NULL, &token);
+		status = durable_finish(inode, r, token);
+	}
+	tarn_inode_put(dir);
+	tarn_inode_put(inode);
+	return status;
+}
+
+static fsal_status_t op_rename(struct fsal_obj_handle *handle, struct fsal_obj_handle *from_handle,
+			       const char *from, struct fsal_obj_handle *to_handle, const char *to)
+{
+	struct tarn_inode *from_dir, *to_dir;
+	struct tarn_cred cred = caller();
+	struct tarn_commit token = {0};
+	int r = name_check(from);
+
+	if (r == 0)
+		r = name_check(to);
+	if (r != 0)
+		return status_of(r);
+	if (!same_dataset(from_handle, to_handle))
+		return fsalstat(ERR_FSAL_XDEV, EXDEV);
+	if (!same_dataset(handle, from_handle)) /* a dataset's root */
+		return fsalstat(ERR_FSAL_NOTEMPTY, ENOTEMPTY);
+	r = object_inode(object_of(from_handle), &from_dir);
+	if (r != 0)
+		return status_of(r);
+	r = object_inode(object_of(to_handle), &to_dir);
+	if (r != 0) {
+		tarn_inode_put(from_dir);
+		return status_of(r);
+	}
+	fsal_status_t status = try_later();
+	if (durable_reserve()) {
+		r = tarn_rename(&cred, from_dir, from, to_dir, to, NULL, NULL, &token);
+		status = durable_finish(from_dir, r, token);
+	}
+	tarn_inode_put(to_dir);
+	tarn_inode_put(from_dir);
+	return status;
+}
+
+static fsal_status_t op_unlink(struct fsal_obj_handle *dir_handle, struct fsal_obj_handle *handle,
+			       const char *name)
+{
+	struct tarn_inode *dir;
+	struct tarn_cred cred = caller();
+	struct tarn_commit token = {0};
+	int r = name_check(name);
+
+	if (r != 0)
+		return status_of(r);
+	if (!same_dataset(handle, dir_handle)) /* a dataset's root */
+		return fsalstat(ERR_FSAL_NOTEMPTY, ENOTEMPTY);
+	r = object_inode(object_of(dir_handle), &dir);
+	if (r != 0)
+		return status_of(r);
+	fsal_status_t status = try_later();
+	if (durable_reserve()) {
+		r = tarn_unlink(&cred, dir, name, handle->type == DIRECTORY, NULL, &token);
+		status = durable_finish(dir, r, token);
+	}
+	tarn_inode_put(dir);
+	return status;
+}
+
+void namei_ops(struct fsal_obj_ops *ops)
+{
+	ops->lookup = op_lookup;
+	ops->readdir = op_readdir;
+	ops->compute_readdir_cookie = op_compute_readdir_cookie;
+	ops->readlink = op_readlink;
+	ops->mkdir = op_mkdir;
+	ops->mknode = op_mknode;
+	ops->symlink = op_symlink;
+	ops->link = op_link;
+	ops->rename = op_rename;
+	ops->unlink = op_unlink;
+}
