@@ -22,8 +22,9 @@
 #include "pool/pool.h"
 
 #define LABEL_HOST_MAX 63
-#define BEAT_LEASE 10 /* seconds */
-#define BEAT_WATCH 40
+/* Seconds. The watch must outlast the lease by far: requests may still be on their way. */
+#define BEAT_LEASE 8
+#define BEAT_WATCH 24
 
 enum label_state { LABEL_ACTIVE = 1, LABEL_EXPORTED = 2 };
 
@@ -88,6 +89,7 @@ int uber_validate(const struct uberblock *uber, uint64_t pool_guid);
 int heartbeat_validate(const struct heartbeat *beat, uint64_t pool_guid, uint64_t dev_guid);
 /* <0, 0, >0: a is older, the same, newer. */
 int uber_compare(const struct uberblock *a, const struct uberblock *b);
+int label_compare(const struct label *a, const struct label *b);
 
 /* ---- one device ---- */
 
@@ -99,7 +101,8 @@ int label_read(struct dev *dev, struct label *out);
 int uber_read(struct dev *dev, uint64_t size, uint64_t pool_guid, struct uberblock *out,
 	      uint32_t *count);
 /* The newer valid heartbeat; -ENOENT if none. */
-int heartbeat_read(struct dev *dev, const struct label *label, struct heartbeat *out);
+int heartbeat_read(struct dev *dev, uint64_t size, uint64_t pool_guid, uint64_t dev_guid,
+		   struct heartbeat *out);
 /* Overwrites everything in both label areas by which the device could be known. */
 int label_wipe(struct dev *dev, uint64_t size);
 
@@ -109,8 +112,13 @@ int label_wipe(struct dev *dev, uint64_t size);
    fails is faulted. -EIO if a group has none left. pool->config_lock held. */
 int label_write_all(struct pool *pool, enum label_state state);
 
+/* The same for devices [first_dev, ndevs) only, with a layout of that many groups and devices,
+   for groups that are being added; does not judge whether those left suffice. */
+int label_write_layout(struct pool *pool, enum label_state state, uint32_t ngroups,
+		       uint32_t first_dev, uint32_t ndevs);
+
 /* Writes uber (sealing its head) to both areas of all usable devices; no flush. A device that
-   fails is faulted. -EIO if a group has none left, -ESTALE if it was faulted by fencing. */
+   fails is faulted. -EIO if a group has none left. */
 int uber_write_all(struct pool *pool, struct uberblock *uber);
 
 /* Flushes all usable devices at once. A failed flush is never retried: it faults the device, and
@@ -120,8 +128,12 @@ int pool_flush_all(struct pool *pool);
 
 /* ---- owning a pool ---- */
 
+/* Watches the heartbeats of all devices for that many seconds: true as soon as one moves. */
+bool beat_moves(struct pool *pool, unsigned seconds);
+
 /* Starts the heartbeat, after a first one has been written. */
 int beat_start(struct pool *pool);
+/* Waits for beats in flight. The lease ends with it: nobody may write any more but the caller. */
 void beat_stop(struct pool *pool);
 
 /* To be asked before each write is submitted: false once the pool is suspended, read-only

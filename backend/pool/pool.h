@@ -4,8 +4,11 @@
  * made or opened from labels, loaded by the client (dataset/catalog.c), started, stopped,
  * closed. Internal to pool/, except the functions under "for the layers above".
  *
- *   label.c    labels, uberblock ring, heartbeat: formats, read, write
- *   config.c   groups and devices: create, scan, open, add, destroy, states
+ *   label.c    labels and uberblock ring: formats, read, write
+ *   beat.c     heartbeat: whose pool it is
+ *   config.c   groups and devices: create, add, destroy, close, states
+ *   open.c     from labelled devices to a pool
+ *   devio.c    the same request to many devices
  *   slab.c     slab tables: which slab belongs to which chunk column
  *   chunk.c    chunk table: (chunk, sector) -> device offsets; live-chunk records
  *   alloc.c    bitmaps, striping over groups, deferred frees, reservations
@@ -29,6 +32,7 @@
 
 #define POOL_DEVS_MAX 256
 #define POOL_GROUPS_MAX 64
+#define POOL_MIRROR_MAX 8
 
 struct slab_table; /* slab.h */
 struct chunks;     /* chunk.h */
@@ -75,13 +79,17 @@ struct pool {
 	uint64_t import_counter; /* of this import, for its uberblocks */
 	uint64_t first_txg;      /* of this import: above every txg seen on any device */
 	uint64_t label_seq;
+	bool was_exported; /* as found by pool_open() */
 	atomic_ulong data_errors;
 
 	struct chunks *chunks;
 	struct alloc *alloc;
 	struct txgs *txgs;
-	struct label_beat *beat; /* heartbeat thread, label.c */
+	struct label_beat *beat; /* heartbeat thread, beat.c */
 };
+
+/* NULL, or why a pool may not be called that (zpool's rules). */
+const char *pool_name_problem(const char *name);
 
 /* Takes dev out of use after an error that cannot be repeated away; says so once. */
 void pool_dev_fault(struct pool *pool, struct pool_dev *dev, const char *what, int error);
@@ -124,7 +132,10 @@ struct pool_open_args {
 	const char **paths;
 	uint32_t ndevs;
 	int flags;                /* TARN_FORCE, TARN_READ_ONLY, TARN_REWIND */
-	uint32_t skip_uberblocks; /* TARN_REWIND: ignore that many newest ones */
+	uint32_t skip_uberblocks; /* TARN_REWIND: ignore that many newest ones; -ENOENT when
+				     there are no more */
+	unsigned watch_seconds;   /* TARN_FORCE: how long a foreign owner's heartbeat is
+				     watched, BEAT_WATCH (label.h) outside tests */
 };
 int pool_open(const struct pool_open_args *args, const struct tarn_config *config, struct workq *wq,
 	      struct pool **out, struct tarn_error *err);

@@ -74,8 +74,9 @@ int slab_take(struct pool_dev *dev, struct txg_sync *s, const struct slab_entry 
    durable. Its data may still be read until then. Nothing on a missing device. */
 void slab_release(struct pool_dev *dev, struct txg_sync *s, uint32_t slab);
 
-/* Import only, before the pool starts: a claim that the list of live chunks does not know. The
-   slab is free at once and its entry is cleared in the first sync. */
+/* Import only, before the pool starts: a claim that the list of live chunks does not know. One
+   that is newer than the uberblock is free at once and cleared in the first sync; others
+   are treated as released in the first txg, as the last uberblocks may need them. */
 void slab_discard(struct pool_dev *dev, uint32_t slab);
 
 /* Calls fn for each claimed slab, as found on disk and changed since; fn may call
@@ -90,7 +91,8 @@ int slab_each(struct pool_dev *dev,
    faulted afterwards must be recorded stale by the caller. */
 int slab_sync(struct txg_sync *s);
 
-/* The table is written whole in the next sync: its device was faulted and has come back. */
+/* The table is written whole in the next sync: the device was faulted and has come back, and its
+   last writes may be lost. */
 void slab_table_dirty(struct pool_dev *dev);
 
 #endif

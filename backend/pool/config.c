@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+/* A pool's groups and devices, and its life: create, open, add groups, destroy, close. */
+#include "pool/config.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+#include "pool/alloc.h"
+#include "pool/chunk.h"
+#include "pool/label.h"
+#include "pool/slab.h"
+#include "pool/txgs.h"
+
+/* ---- geometry ---- */
+
+uint32_t pool_slab_shift(uint64_t size)
+{
+	uint32_t shift = SLAB_SHIFT_MIN;
+
+	while (shift < SLAB_SHIFT_MAX && size >> (shift + 1) >= POOL_SLABS_AIM)
+		shift++;
+	return shift;
+}
+
+/* Places of table and slabs; smallest: size of the smallest device of its group. */
+static void place_slabs(struct pool_dev *dev, uint64_t smallest, uint32_t slab_shift)
+{
+	uint64_t room = smallest >> slab_shift;
+
+	/* The table has room for the device to grow eightfold. */
+	dev->table_pages = room * 8 / SLAB_PAGE_ENTRIES + 1;
+	dev->slab_start = LABEL_AREA + 2 * (uint64_t)dev->table_pages * SECTOR_SIZE;
+	dev->slab_start = (dev->slab_start + LABEL_AREA - 1) / LABEL_AREA * LABEL_AREA;
+	dev->slab_count = (smallest - LABEL_AREA - dev->slab_start) >> slab_shift;
+}
+
+static uint64_t usable_size(const struct dev *dev)
+{
+	return dev->geo.size / LABEL_AREA * LABEL_AREA;
+}
+
+/* ---- the object ---- */
+
+static uint64_t random_guid(void)
+{
+	uint64_t guid;
+
+	while (getrandom(&guid, sizeof(guid), 0) != sizeof(guid) || !guid)
+		continue; /* interrupted before there was entropy */
+	return guid;
+}
+
+struct pool *pool_new(const struct tarn_config *config, struct workq *wq)
+{
+	struct pool *pool = calloc(1, sizeof(*pool));
+
+	if (!pool)
+		return NULL;
+	pool->config = config;
+	pool->wq = wq;
+	pthread_mutex_init(&pool->config_lock, NULL);
+	return pool;
+}
+
+void pool_free(struct pool *pool)
+{
+	beat_stop(pool);
+	alloc_destroy(pool);
+	chunks_destroy(pool);
+	txgs_destroy(pool);
+	for (uint32_t i = 0; i < pool->ndevs; i++) {
+		slab_table_free(&pool->devs[i]);
+		dev_close(pool->devs[i].dev);
+	}
+	pthread_mutex_destroy(&pool->config_lock);
+	free(pool);
+}
+
+int pool_create_parts(struct pool *pool)
+{
+	int rc = txgs_create(pool);
+
+	rc = rc ? rc : chunks_create(pool);
+	return rc ? rc : alloc_create(pool);
+}
+
+void pool_set_path(struct pool_dev *dev, const char *path)
+{
+	size_t n = strnlen(path, TARN_DEV_PATH_MAX);
+
+	memcpy(dev->path, path, n);
+	memset(dev->path + n, 0, sizeof(dev->path) - n);
+}
+
+/* ---- create, add ---- */
+
+static void close_new(const struct pool_new_group *groups, uint32_t ngroups)
+{
+	for (uint32_t g = 0; g < ngroups; g++) {
+		for (uint32_t i = 0; i < groups[g].ndevs; i++)
+			dev_close(groups[g].devs[i].dev);
+	}
+}
+
+static int check_new(const struct pool *pool, const struct pool_new_group *groups, uint32_t ngroups)
+{
+	uint64_t ndevs = pool->ndevs;
+
+	if (ngroups < 1 || ngroups > POOL_GROUPS_MAX - pool->ngroups)
+		return -E2BIG;
+	for (uint32_t g = 0; g < ngroups; g++) {
+		uint32_t n = groups[g].ndevs;
+
+		if (groups[g].kind == TARN_GROUP_SINGLE ? n != 1 : n < 2 || n > POOL_MIRROR_MAX)
+			return -EINVAL;
+		for (uint32_t i = 0; i < n; i++) {
+			if (usable_size(groups[g].devs[i].dev) < POOL_DEV_MIN)
+				return -ENOSPC;
+		}
+		ndevs += n;
+	}
+	return ndevs <= POOL_DEVS_MAX ? 0 : -E2BIG;
+}
+
+/* Fills group number `index` and its devices behind those that are there. */
+static void fill_group(struct pool *pool, uint32_t index, uint32_t first_dev,
+		       const struct pool_new_group *from)
+{
+	struct pool_group *group = &pool->groups[index];
+	uint64_t smallest = UINT64_MAX;
+
+	for (uint32_t i = 0; i < from->ndevs; i++) {
+		uint64_t size = usable_size(from->devs[i].dev);
+
+		smallest = size < smallest ? size : smallest;
+	}
+	*group = (struct pool_group){.kind = from->kind,
+				     .first_dev = first_dev,
+				     .ndevs = from->ndevs,
+				     .slab_shift = pool_slab_shift(smallest)};
+	for (uint32_t i = 0; i < from->ndevs; i++) {
+		struct pool_dev *dev = &pool->devs[first_dev + i];
+
+		memset(dev, 0, sizeof(*dev));
+		dev->guid = random_guid();
+		dev->dev = from->devs[i].dev;
+		dev->index = first_dev + i;
+		dev->group = index;
+		dev->size = usable_size(dev->dev);
+		pool_set_path(dev, from->devs[i].path);
+		place_slabs(dev, smallest, group->slab_shift);
+	}
+}
+
+/* Wipes old labels, writes empty slab tables, flushes: nothing that makes the device known. */
+static int prepare_dev(struct pool_dev *dev)
+{
+	int rc = label_wipe(dev->dev, dev->size);
+
+	rc = rc ? rc : slab_table_create(dev);
+	return rc ? rc : dev_flush(dev->dev);
+}
+
+static int fill_groups(struct pool *pool, const struct pool_new_group *groups, uint32_t ngroups,
+		       uint32_t *ndevs)
+{
+	*ndevs = pool->ndevs;
+	for (uint32_t g = 0; g < ngroups; g++) {
+		fill_group(pool, pool->ngroups + g, *ndevs, &groups[g]);
+		*ndevs += groups[g].ndevs;
+	}
+	for (uint32_t i = pool->ndevs; i < *ndevs; i++) {
+		int rc = prepare_dev(&pool->devs[i]);
+
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+/* From now on other threads see the new groups. */
+static void publish(struct pool *pool, uint32_t ngroups, uint32_t ndevs)
+{
+	__atomic_store_n(&pool->ndevs, ndevs, __ATOMIC_RELEASE);
+	__atomic_store_n(&pool->ngroups, ngroups, __ATOMIC_RELEASE);
+}
+
+static int init_new(struct pool *pool, const char *name, const struct pool_new_group *groups,
+		    uint32_t ngroups)
+{
+	uint32_t ndevs;
+	int rc;
+
+	strcpy(pool->name, name);
+	pool->guid = random_guid();
+	pool->import_counter = 1;
+	pool->first_txg = 1;
+	pool->uber.pool_guid = pool->guid;
+	pool->uber.import_counter = 1;
+	pool->uber.next_chunk = 1;
+	pool->uber.generation = 1;
+	rc = fill_groups(pool, groups, ngroups, &ndevs);
+	publish(pool, ngroups, ndevs);
+	if (rc)
+		return rc;
+	rc = label_write_all(pool, LABEL_ACTIVE);
+	rc = rc ? rc : pool_create_parts(pool);
+	return rc ? rc : beat_start(pool);
+}
+
+int pool_create(const char *name, const struct pool_new_group *groups, uint32_t ngroups,
+		const struct tarn_config *config, struct workq *wq, struct pool **out)
+{
+	struct pool *pool;
+	int rc = pool_name_problem(name) ? -EINVAL : 0;
+
+	pool = rc ? NULL : pool_new(config, wq);
+	rc = rc ? rc : pool ? check_new(pool, groups, ngroups) : -ENOMEM;
+	if (rc) {
+		free(pool);
+		close_new(groups, ngroups);
+		return rc;
+	}
+	rc = init_new(pool, name, groups, ngroups);
+	if (rc) {
+		pool_free(pool);
+		return rc;
+	}
+	*out = pool;
+	return 0;
+}
+
+static void drop_new(struct pool *pool, uint32_t ndevs)
+{
+	for (uint32_t i = pool->ndevs; i < ndevs; i++) {
+		struct pool_dev *dev = &pool->devs[i];
+
+		if (dev->dev)
+			label_wipe(dev->dev, dev->size);
+		slab_table_free(dev);
+		memset(dev, 0, sizeof(*dev));
+	}
+}
+
+int pool_add_groups(struct pool *pool, const struct pool_new_group *groups, uint32_t ngroups)
+{
+	uint32_t total, ndevs = 0;
+	int rc;
+
+	pthread_mutex_lock(&pool->config_lock);
+	total = pool->ngroups + ngroups;
+	rc = pool->read_only ? -EROFS : check_new(pool, groups, ngroups);
+	if (!rc) {
+		rc = fill_groups(pool, groups, ngroups, &ndevs);
+		/* A cut from here on finds the new layout only together with the devices that it
+		   names: theirs are the first labels that tell it. */
+		rc = rc ? rc : label_write_layout(pool, LABEL_ACTIVE, total, pool->ndevs, ndevs);
+		rc = rc ? rc : label_write_layout(pool, LABEL_ACTIVE, total, 0, ndevs);
+		for (uint32_t i = pool->ndevs; i < ndevs && !rc; i++)
+			rc = pool_dev_usable(&pool->devs[i]) ? 0 : -EIO;
+		if (rc)
+			drop_new(pool, ndevs);
+		else
+			publish(pool, total, ndevs);
+	}
+	pthread_mutex_unlock(&pool->config_lock);
+	if (rc)
+		close_new(groups, ngroups);
+	return rc ? rc : txg_wait(pool, txg_open(pool));
+}
+
+/* ---- close, destroy ---- */
+
+int pool_close(struct pool *pool, bool exported)
+{
+	int rc = txg_stop(pool);
+
+	/* No beat may follow the label that says "exported": another host may own the pool then. */
+	beat_stop(pool);
+	if (exported && !rc && !pool->read_only) {
+		pthread_mutex_lock(&pool->config_lock);
+		rc = label_write_all(pool, LABEL_EXPORTED);
+		pthread_mutex_unlock(&pool->config_lock);
+	}
+	pool_free(pool);
+	return rc;
+}
+
+int pool_destroy(struct pool *pool)
+{
+	int rc;
+
+	txg_stop(pool);
+	beat_stop(pool);
+	rc = pool_may_write(pool) ? 0 : -EROFS;
+	for (uint32_t i = 0; i < pool->ndevs && rc != -EROFS; i++) {
+		struct pool_dev *dev = &pool->devs[i];
+		int failed = dev->dev ? label_wipe(dev->dev, dev->size) : 0;
+
+		rc = rc ? rc : failed;
+	}
+	pool_free(pool);
+	return rc;
+}
+
+int pool_dev_restore(struct pool *pool, struct pool_dev *dev)
+{
+	struct label *label;
+	int rc;
+
+	if (!dev->dev || pool->read_only)
+		return -ENXIO;
+	label = dev_buf_alloc(sizeof(*label));
+	if (!label)
+		return -ENOMEM;
+	rc = label_read(dev->dev, label);
+	if (rc || label->pool_guid != pool->guid || label->dev_guid != dev->guid) {
+		free(label);
+		return -ENXIO;
+	}
+	free(label);
+	pthread_mutex_lock(&pool->config_lock);
+	slab_table_dirty(dev);
+	atomic_store(&dev->state, TARN_DEV_ONLINE);
+	rc = label_write_all(pool, LABEL_ACTIVE);
+	pthread_mutex_unlock(&pool->config_lock);
+	return rc ? rc : pool_dev_usable(dev) ? 0 : -ENXIO;
+}

@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+#include "pool/label.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "pool/devio.h"
+#include "pool/slab.h"
+
+/* ---- formats ---- */
+
+static bool terminated(const char *s, size_t room)
+{
+	return memchr(s, '\0', room) != NULL;
+}
+
+static bool groups_good(const struct label *label)
+{
+	uint32_t next = 0;
+
+	if (label->ngroups < 1 || label->ngroups > POOL_GROUPS_MAX || label->ndevs < 1 ||
+	    label->ndevs > POOL_DEVS_MAX)
+		return false;
+	for (uint32_t g = 0; g < label->ngroups; g++) {
+		const struct label_group *group = &label->groups[g];
+		bool count_good = group->kind == TARN_GROUP_SINGLE
+				      ? group->ndevs == 1
+				      : group->ndevs >= 2 && group->ndevs <= POOL_MIRROR_MAX;
+
+		if (group->kind > TARN_GROUP_MIRROR || !count_good || group->first_dev != next ||
+		    group->slab_shift < SLAB_SHIFT_MIN || group->slab_shift > SLAB_SHIFT_MAX)
+			return false;
+		next += group->ndevs;
+	}
+	return next == label->ndevs;
+}
+
+static bool dev_good(const struct label_dev *dev, uint32_t slab_shift)
+{
+	uint64_t table = 2 * (uint64_t)dev->table_pages * SECTOR_SIZE;
+
+	return dev->guid && terminated(dev->path, sizeof(dev->path)) &&
+	       dev->size % LABEL_AREA == 0 && dev->size <= INT64_MAX && dev->slab_count &&
+	       (uint64_t)dev->table_pages * SLAB_PAGE_ENTRIES >= dev->slab_count &&
+	       dev->slab_start % LABEL_AREA == 0 && dev->slab_start >= LABEL_AREA + table &&
+	       dev->slab_start < dev->size &&
+	       ((uint64_t)dev->slab_count << slab_shift) + LABEL_AREA <=
+		   dev->size - dev->slab_start;
+}
+
+static bool devs_good(const struct label *label)
+{
+	bool own = false;
+
+	for (uint32_t g = 0; g < label->ngroups; g++) {
+		const struct label_group *group = &label->groups[g];
+
+		for (uint32_t i = 0; i < group->ndevs; i++) {
+			if (!dev_good(&label->devs[group->first_dev + i], group->slab_shift))
+				return false;
+		}
+	}
+	for (uint32_t i = 0; i < label->ndevs; i++) {
+		for (uint32_t j = 0; j < i; j++) {
+			if (label->devs[i].guid == label->devs[j].guid)
+				return false;
+		}
+		own |= label->devs[i].guid == label->dev_guid;
+	}
+	return own;
+}
+
+int label_validate(const struct label *label)
+{
+	int rc = disk_check(&label->head, LABEL_MAGIC, sizeof(*label));
+
+	if (rc)
+		return rc;
+	if (label->features & ~POOL_FEATURES)
+		return -ENOTSUP;
+	if (!label->pool_guid || !label->import_counter ||
+	    (label->state != LABEL_ACTIVE && label->state != LABEL_EXPORTED) ||
+	    !terminated(label->name, sizeof(label->name)) ||
+	    !terminated(label->host, sizeof(label->host)) || pool_name_problem(label->name) ||
+	    !groups_good(label) || !devs_good(label))
+		return -EIO;
+	return 0;
+}
+
+int uber_validate(const struct uberblock *uber, uint64_t pool_guid)
+{
+	int rc = disk_check(&uber->head, UBER_MAGIC, sizeof(*uber));
+
+	if (rc)
+		return rc;
+	if (uber->pool_guid != pool_guid)
+		return -ENOENT; /* left by an older pool */
+	if (uber->features & ~POOL_FEATURES)
+		return -ENOTSUP;
+	if (!uber->txg || !uber->import_counter || !uber->next_chunk || !uber->generation ||
+	    uber->alog_tail > uber->txg || bp_is_hole(&uber->root) ||
+	    !bp_valid(&uber->root, uber->txg) || uber->root.type != BP_NODE ||
+	    (!bp_is_hole(&uber->alog) &&
+	     (!bp_valid(&uber->alog, uber->txg) || uber->alog.type != BP_ALLOC_LOG)))
+		return -EIO;
+	return 0;
+}
+
+static int compare(uint64_t a, uint64_t b)
+{
+	return a < b ? -1 : a > b;
+}
+
+int uber_compare(const struct uberblock *a, const struct uberblock *b)
+{
+	int c = compare(a->import_counter, b->import_counter);
+
+	return c ? c : compare(a->txg, b->txg);
+}
+
+int label_compare(const struct label *a, const struct label *b)
+{
+	int c = compare(a->import_counter, b->import_counter);
+
+	return c ? c : compare(a->seq, b->seq);
+}
+
+/* ---- one device ---- */
+
+static uint64_t back_area(uint64_t size)
+{
+	return size / LABEL_AREA * LABEL_AREA - LABEL_AREA;
+}
+
+static int read_one(struct dev *dev, uint64_t area, struct label *out)
+{
+	int rc = dev_read(dev, area + LABEL_OFFSET, out, sizeof(*out));
+
+	return rc ? -EIO : label_validate(out);
+}
+
+/* Of two failures the one that says more. */
+static int worse(int a, int b)
+{
+	if (a == -ENOTSUP || b == -ENOTSUP)
+		return -ENOTSUP;
+	return a == -EIO || b == -EIO ? -EIO : -ENOENT;
+}
+
+int label_read(struct dev *dev, struct label *out)
+{
+	struct label *back;
+	int front_rc, back_rc;
+
+	if (dev->geo.size < 2 * LABEL_AREA)
+		return -ENOENT;
+	back = dev_buf_alloc(2 * sizeof(*back));
+	if (!back)
+		return -ENOMEM;
+	struct label *front = back + 1;
+	front_rc = read_one(dev, 0, front);
+	/* A device may have grown since; the front label knows where the back one is. */
+	uint64_t size = dev->geo.size;
+	if (!front_rc) {
+		for (uint32_t i = 0; i < front->ndevs; i++) {
+			if (front->devs[i].guid == front->dev_guid)
+				size = front->devs[i].size;
+		}
+	}
+	back_rc = read_one(dev, back_area(size), back);
+	if (!front_rc && (back_rc || back->pool_guid != front->pool_guid ||
+			  back->dev_guid != front->dev_guid || label_compare(front, back) >= 0))
+		memcpy(out, front, sizeof(*out));
+	else if (!back_rc)
+		memcpy(out, back, sizeof(*out));
+	free(back);
+	return !front_rc || !back_rc ? 0 : worse(front_rc, back_rc);
+}
+
+/* A ring; sectors that cannot be read are zeros. */
+static void read_ring(struct dev *dev, uint64_t area, struct uberblock *ring)
+{
+	if (!dev_read(dev, area + UBER_OFFSET, ring, UBER_SLOTS * sizeof(*ring)))
+		return;
+	for (uint32_t i = 0; i < UBER_SLOTS; i++) {
+		if (dev_read(dev, area + UBER_OFFSET + i * sizeof(*ring), &ring[i], sizeof(*ring)))
+			memset(&ring[i], 0, sizeof(*ring));
+	}
+}
+
+static int newest_first(const void *a, const void *b)
+{
+	return uber_compare(b, a);
+}
+
+int uber_read(struct dev *dev, uint64_t size, uint64_t pool_guid, struct uberblock *out,
+	      uint32_t *count)
+{
+	struct uberblock *ring = dev_buf_alloc(UBER_RING * sizeof(*ring));
+	uint32_t n = 0, unique = 0;
+	int rc = 0;
+
+	if (!ring)
+		return -ENOMEM;
+	read_ring(dev, 0, ring);
+	read_ring(dev, back_area(size), ring + UBER_SLOTS);
+	for (uint32_t i = 0; i < UBER_RING; i++) {
+		int valid = uber_validate(&ring[i], pool_guid);
+
+		if (!valid)
+			out[n++] = ring[i];
+		else if (valid == -ENOTSUP)
+			rc = -ENOTSUP;
+	}
+	free(ring);
+	qsort(out, n, sizeof(*out), newest_first);
+	for (uint32_t i = 0; i < n; i++) {
+		if (!unique || uber_compare(&out[unique - 1], &out[i]) != 0)
+			out[unique++] = out[i];
+	}
+	*count = unique;
+	return rc;
+}
+
+int label_wipe(struct dev *dev, uint64_t size)
+{
+	size_t length = LABEL_AREA - LABEL_OFFSET;
+	uint64_t areas[2] = {0, back_area(size)};
+	void *zeros = dev_buf_alloc(length);
+	int rc = 0;
+
+	if (!zeros)
+		return -ENOMEM;
+	memset(zeros, 0, length);
+	for (int i = 0; i < 2; i++) {
+		int failed = dev_write(dev, areas[i] + LABEL_OFFSET, zeros, length);
+
+		rc = rc ? rc : failed;
+	}
+	free(zeros);
+	return rc ? rc : dev_flush(dev);
+}
+
+/* ---- the devices of a pool ---- */
+
+/* Indices of the usable devices below ndevs. */
+static uint32_t usable(struct pool *pool, uint32_t from, uint32_t ndevs, uint32_t *index)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = from; i < ndevs; i++) {
+		if (pool_dev_usable(&pool->devs[i]))
+			index[n++] = i;
+	}
+	return n;
+}
+
+static void copy_text(char *to, size_t room, const char *from)
+{
+	size_t n = strnlen(from, room - 1);
+
+	memcpy(to, from, n);
+	memset(to + n, 0, room - n);
+}
+
+static void fill_layout(const struct pool *pool, uint32_t ngroups, uint32_t ndevs,
+			struct label *label)
+{
+	label->ngroups = ngroups;
+	label->ndevs = ndevs;
+	for (uint32_t g = 0; g < ngroups; g++) {
+		const struct pool_group *group = &pool->groups[g];
+
+		label->groups[g] = (struct label_group){.kind = group->kind,
+							.slab_shift = group->slab_shift,
+							.first_dev = group->first_dev,
+							.ndevs = group->ndevs};
+	}
+	for (uint32_t i = 0; i < ndevs; i++) {
+		const struct pool_dev *dev = &pool->devs[i];
+		struct label_dev *out = &label->devs[i];
+
+		*out = (struct label_dev){.guid = dev->guid,
+					  .size = dev->size,
+					  .slab_start = dev->slab_start,
+					  .slab_count = dev->slab_count,
+					  .table_pages = dev->table_pages};
+		copy_text(out->path, sizeof(out->path), dev->path);
+	}
+}
+
+static void fill_label(struct pool *pool, enum label_state state, uint32_t ngroups, uint32_t ndevs,
+		       struct label *label)
+{
+	memset(label, 0, sizeof(*label));
+	label->pool_guid = pool->guid;
+	label->import_counter = pool->import_counter;
+	label->seq = ++pool->label_seq;
+	label->txg = __atomic_load_n(&pool->uber.txg, __ATOMIC_RELAXED);
+	label->time = time(NULL);
+	label->features = POOL_FEATURES;
+	label->host_id = pool->config->host_id;
+	label->state = state;
+	copy_text(label->name, sizeof(label->name), pool->name);
+	copy_text(label->host, sizeof(label->host), pool->config->host ? pool->config->host : "");
+	fill_layout(pool, ngroups, ndevs, label);
+}
+
+/* Runs ios[] for devices index[]; faults those that failed. */
+static void run(struct pool *pool, struct devio *ios, const uint32_t *index, uint32_t n,
+		const char *what)
+{
+	devio_run(ios, n);
+	for (uint32_t i = 0; i < n; i++) {
+		struct pool_dev *dev = &pool->devs[index[i]];
+
+		if (!ios[i].io.result)
+			continue;
+		atomic_fetch_add(&dev->write_errors, 1);
+		pool_dev_fault(pool, dev, what, ios[i].io.result);
+	}
+}
+
+static void flush_range(struct pool *pool, uint32_t from, uint32_t ndevs)
+{
+	uint32_t index[POOL_DEVS_MAX];
+	uint32_t n = usable(pool, from, ndevs, index);
+	struct devio ios[POOL_DEVS_MAX];
+
+	for (uint32_t i = 0; i < n; i++)
+		ios[i] = devio(pool->devs[index[i]].dev, DEV_FLUSH, 0, NULL, 0);
+	run(pool, ios, index, n, "flush");
+}
+
+/* Writes to one area of devices [from, ndevs), then flushes. */
+static void write_areas(struct pool *pool, bool back, uint32_t from, uint32_t ndevs,
+			struct label *copies)
+{
+	uint32_t index[POOL_DEVS_MAX];
+	uint32_t n = usable(pool, from, ndevs, index);
+	struct devio ios[POOL_DEVS_MAX];
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct pool_dev *dev = &pool->devs[index[i]];
+		uint64_t area = back ? back_area(dev->size) : 0;
+
+		ios[i] = devio(dev->dev, DEV_WRITE, area + LABEL_OFFSET, &copies[index[i] - from],
+			       sizeof(struct label));
+	}
+	run(pool, ios, index, n, "writing a label");
+	flush_range(pool, from, ndevs);
+}
+
+int label_write_layout(struct pool *pool, enum label_state state, uint32_t ngroups,
+		       uint32_t first_dev, uint32_t ndevs)
+{
+	struct label *copies;
+
+	if (!pool_may_write(pool))
+		return -EIO;
+	copies = dev_buf_alloc((uint64_t)(ndevs - first_dev) * sizeof(*copies));
+	if (!copies)
+		return -ENOMEM;
+	fill_label(pool, state, ngroups, ndevs, copies);
+	for (uint32_t i = first_dev + 1; i < ndevs; i++)
+		memcpy(&copies[i - first_dev], copies, sizeof(*copies));
+	for (uint32_t i = first_dev; i < ndevs; i++) {
+		struct label *label = &copies[i - first_dev];
+
+		label->dev_guid = pool->devs[i].guid;
+		disk_seal(&label->head, LABEL_MAGIC, sizeof(*label));
+	}
+	write_areas(pool, false, first_dev, ndevs, copies);
+	write_areas(pool, true, first_dev, ndevs, copies);
+	free(copies);
+	return 0;
+}
+
+int label_write_all(struct pool *pool, enum label_state state)
+{
+	int rc = label_write_layout(pool, state, pool->ngroups, 0, pool->ndevs);
+
+	if (rc)
+		return rc;
+	return pool_groups_usable(pool) ? 0 : -EIO;
+}
+
+int uber_write_all(struct pool *pool, struct uberblock *uber)
+{
+	uint32_t ndevs = __atomic_load_n(&pool->ndevs, __ATOMIC_ACQUIRE);
+	uint64_t slot = UBER_OFFSET + uber->txg % UBER_SLOTS * sizeof(*uber);
+	uint32_t index[2 * POOL_DEVS_MAX];
+	uint32_t n = usable(pool, 0, ndevs, index);
+	struct devio ios[2 * POOL_DEVS_MAX];
+	struct uberblock *copy;
+
+	if (!pool_may_write(pool))
+		return -EIO;
+	copy = dev_buf_alloc(sizeof(*copy));
+	if (!copy)
+		return -ENOMEM;
+	disk_seal(&uber->head, UBER_MAGIC, sizeof(*uber));
+	memcpy(copy, uber, sizeof(*copy));
+	for (uint32_t i = 0; i < n; i++) {
+		struct pool_dev *dev = &pool->devs[index[i]];
+
+		ios[i] = devio(dev->dev, DEV_WRITE, slot, copy, sizeof(*copy));
+		ios[n + i] =
+		    devio(dev->dev, DEV_WRITE, back_area(dev->size) + slot, copy, sizeof(*copy));
+		index[n + i] = index[i];
+	}
+	run(pool, ios, index, 2 * n, "writing an uberblock");
+	free(copy);
+	return pool_groups_usable(pool) ? 0 : -EIO;
+}
+
+int pool_flush_all(struct pool *pool)
+{
+	uint32_t index[POOL_DEVS_MAX];
+	uint32_t ndevs = __atomic_load_n(&pool->ndevs, __ATOMIC_ACQUIRE);
+	uint32_t before = usable(pool, 0, ndevs, index);
+
+	flush_range(pool, 0, ndevs);
+	if (!pool_groups_usable(pool))
+		return -EIO;
+	return usable(pool, 0, ndevs, index) == before ? 0 : -ESTALE;
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+/* The small things that all of pool/ needs of the pool object. */
+#include "pool/pool.h"
+
+#include <ctype.h>
+#include <stdio.h>
+
+void pool_log(struct pool *pool, enum tarn_log_level level, const char *fmt, ...)
+{
+	char text[512];
+	va_list ap;
+	int n;
+
+	if (!pool->config->log)
+		return;
+	n = snprintf(text, sizeof(text), "pool %s: ", pool->name);
+	va_start(ap, fmt);
+	vsnprintf(text + n, sizeof(text) - n, fmt, ap);
+	va_end(ap);
+	pool->config->log(level, text);
+}
+
+bool pool_dev_usable(const struct pool_dev *dev)
+{
+	enum tarn_dev_state state = atomic_load(&dev->state);
+
+	return state == TARN_DEV_ONLINE || state == TARN_DEV_DEGRADED;
+}
+
+void pool_dev_fault(struct pool *pool, struct pool_dev *dev, const char *what, int error)
+{
+	enum tarn_dev_state was = atomic_load(&dev->state);
+
+	do {
+		if (was == TARN_DEV_FAULTED || was == TARN_DEV_MISSING)
+			return;
+	} while (!atomic_compare_exchange_weak(&dev->state, &was, TARN_DEV_FAULTED));
+	pool_log(pool, TARN_LOG_ERROR, "device %s is taken out of use: %s failed: %s", dev->path,
+		 what, strerror(-error));
+}
+
+bool pool_groups_usable(const struct pool *pool)
+{
+	uint32_t ngroups = __atomic_load_n(&pool->ngroups, __ATOMIC_ACQUIRE);
+
+	for (uint32_t g = 0; g < ngroups; g++) {
+		const struct pool_group *group = &pool->groups[g];
+		uint32_t i = 0;
+
+		while (i < group->ndevs && !pool_dev_usable(&pool->devs[group->first_dev + i]))
+			i++;
+		if (i == group->ndevs)
+			return false;
+	}
+	return true;
+}
+
+static bool reserved(const char *name)
+{
+	static const char *const prefixes[] = {"mirror", "raidz", "draid", "spare"};
+
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(*prefixes); i++) {
+		if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
+			return true;
+	}
+	return strcmp(name, "log") == 0 || strcmp(name, "cache") == 0;
+}
+
+const char *pool_name_problem(const char *name)
+{
+	if (!isalpha((unsigned char)name[0]))
+		return "it must begin with a letter";
+	if (strnlen(name, TARN_POOL_NAME_MAX + 1) > TARN_POOL_NAME_MAX)
+		return "it is longer than 63 characters";
+	for (const char *c = name; *c; c++) {
+		if (!isalnum((unsigned char)*c) && !strchr("_.:-", *c))
+			return "only letters, digits and _ . : - may be used";
+	}
+	if (reserved(name))
+		return "it begins with a word of the command line (mirror, raidz, draid, spare) or "
+		       "is one (log, cache)";
+	return NULL;
+}
