@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <wchar.h>
 
@@ -88,9 +89,9 @@ struct args *parse_args(const struct command *command, int argc, char **argv)
 	args->operands = argv + optind;
 	args->noperands = argc - optind;
 	if (args->noperands < command->min)
-		usage_error(args, "Something is missing");
+		usage_error(args, "An argument is missing");
 	if (command->max >= 0 && args->noperands > command->max)
-		usage_error(args, "'%s' is too much", args->operands[command->max]);
+		usage_error(args, "Too many arguments: '%s'", args->operands[command->max]);
 	return args;
 }
 
@@ -149,25 +150,18 @@ struct json_object *change_options(const struct args *args, const char *letters)
 	return options;
 }
 
-char *device_path(const char *name)
+char *absolute_path(const char *name)
 {
-	char *path = NULL, *copy, *directory;
-	char real[PATH_MAX];
+	char real[PATH_MAX], *path = NULL, *copy = checked(strdup(name));
+	struct stat st;
 
-	if (name[0] == '/')
-		return checked(strdup(name));
-	if (!strchr(name, '/')) {
-		if (asprintf(&path, "/dev/%s", name) < 0)
-			fail("Out of memory");
-		if (!access(path, F_OK))
-			return path;
-		free(path);
+	if (!stat(name, &st) && S_ISDIR(st.st_mode)) {
+		free(copy);
+		return checked(realpath(name, NULL));
 	}
-	/* The last component stays as it is: it may be a link whose name means more than
-	   what it points to today. */
-	copy = checked(strdup(name));
-	directory = dirname(copy);
-	if (!realpath(directory, real))
+	/* The last component of a device stays as it is: it may be a link whose name means
+	   more than what it points to today. */
+	if (!realpath(dirname(copy), real))
 		fail("Cannot find '%s': %s", name, strerror(errno));
 	free(copy);
 	copy = checked(strdup(name));
@@ -175,6 +169,22 @@ char *device_path(const char *name)
 		fail("Out of memory");
 	free(copy);
 	return path;
+}
+
+char *device_path(const char *name)
+{
+	char *path = NULL;
+
+	if (name[0] == '/')
+		return checked(strdup(name));
+	if (!strchr(name, '/') && name[0] != '.') {
+		if (asprintf(&path, "/dev/%s", name) < 0)
+			fail("Out of memory");
+		if (!access(path, F_OK))
+			return path;
+		free(path);
+	}
+	return absolute_path(name);
 }
 
 uint64_t parse_size(const struct args *args, const char *text)

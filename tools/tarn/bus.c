@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define SERVICE "org.ganesha.nfsd"
 #define OBJECT_PATH "/org/ganesha/nfsd/tarn"
@@ -23,6 +24,54 @@ static void check(int r)
 		fail("Cannot talk to the server over D-Bus: %s", strerror(-r));
 }
 
+static _Noreturn void fail_call(const sd_bus_error *error)
+{
+	static const struct {
+		const char *name, *advice;
+	} known[] = {
+	    {"org.freedesktop.DBus.Error.ServiceUnknown",
+	     "The NFS server is not running (nobody owns " SERVICE " on the system bus); start it "
+	     "with: systemctl start nfs-ganesha"},
+	    {"org.freedesktop.DBus.Error.NameHasNoOwner",
+	     "The NFS server is not running; start it with: systemctl start nfs-ganesha"},
+	    {"org.freedesktop.DBus.Error.UnknownObject",
+	     "The NFS server runs without Tarn; it needs an export with FSAL { Name = TARN; }. If "
+	     "it has one, /var/log/ganesha/ganesha.log says why Tarn did not start"},
+	    {"org.freedesktop.DBus.Error.UnknownMethod",
+	     "The NFS server runs without Tarn or with another version of it; it needs an export "
+	     "with FSAL { Name = TARN; }, and libfsaltarn.so and tarn of the same version"},
+	    {"org.freedesktop.DBus.Error.AccessDenied",
+	     "Only root may administrate pools: try sudo tarn"},
+	    {"org.freedesktop.DBus.Error.NoReply",
+	     "The NFS server ended before it answered; /var/log/ganesha/ganesha.log may say why"},
+	};
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (sd_bus_error_has_name(error, known[i].name))
+			fail("%s", known[i].advice);
+	fail("%s", error->message && error->message[0] ? error->message : error->name);
+}
+
+/* The server owns its name a moment before Tarn is there: waits for that. */
+static void wait_for_service(sd_bus *bus)
+{
+	const unsigned pause_us = 100000, pauses = 50;
+
+	for (unsigned i = 0;; i++) {
+		sd_bus_error error = SD_BUS_ERROR_NULL;
+		int r = sd_bus_call_method(bus, SERVICE, OBJECT_PATH,
+					   "org.freedesktop.DBus.Introspectable", "Introspect",
+					   &error, NULL, "");
+
+		if (r >= 0)
+			return;
+		if (i == pauses || !sd_bus_error_has_name(&error, SD_BUS_ERROR_UNKNOWN_OBJECT))
+			fail_call(&error);
+		sd_bus_error_free(&error);
+		usleep(pause_us);
+	}
+}
+
 static sd_bus *connect_bus(void)
 {
 	static sd_bus *bus;
@@ -37,6 +86,7 @@ static sd_bus *connect_bus(void)
 		fail("Cannot reach the D-Bus system bus (%s); start it with: "
 		     "systemctl start dbus",
 		     strerror(-r));
+	wait_for_service(bus);
 	return bus;
 }
 
@@ -150,9 +200,10 @@ static struct json_object *read_dictionary(sd_bus_message *m)
 	struct json_object *object = json_object_new_object();
 	int r;
 
-	while ((r = sd_bus_message_enter_container(m, 'e', NULL)) > 0) {
+	while ((r = sd_bus_message_at_end(m, false)) == 0) {
 		const char *key;
 
+		check(sd_bus_message_enter_container(m, 'e', "sv"));
 		check(sd_bus_message_read_basic(m, 's', &key));
 		json_object_object_add(object, key, read_value(m));
 		check(sd_bus_message_exit_container(m));
@@ -191,34 +242,6 @@ static struct json_object *read_value(sd_bus_message *m)
 		value = read_sequence(m);
 	check(sd_bus_message_exit_container(m));
 	return value;
-}
-
-static _Noreturn void fail_call(const sd_bus_error *error)
-{
-	static const struct {
-		const char *name, *advice;
-	} known[] = {
-	    {"org.freedesktop.DBus.Error.ServiceUnknown",
-	     "The NFS server is not running (nobody owns " SERVICE " on the system bus); start it "
-	     "with: systemctl start nfs-ganesha"},
-	    {"org.freedesktop.DBus.Error.NameHasNoOwner",
-	     "The NFS server is not running; start it with: systemctl start nfs-ganesha"},
-	    {"org.freedesktop.DBus.Error.UnknownObject",
-	     "The NFS server runs without Tarn; it needs an export with FSAL { Name = TARN; }. If "
-	     "it has one, /var/log/ganesha/ganesha.log says why Tarn did not start"},
-	    {"org.freedesktop.DBus.Error.UnknownMethod",
-	     "The NFS server runs without Tarn or with another version of it; it needs an export "
-	     "with FSAL { Name = TARN; }, and libfsaltarn.so and tarn of the same version"},
-	    {"org.freedesktop.DBus.Error.AccessDenied",
-	     "Only root may administrate pools: try sudo tarn"},
-	    {"org.freedesktop.DBus.Error.NoReply",
-	     "The NFS server ended before it answered; /var/log/ganesha/ganesha.log may say why"},
-	};
-
-	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-		if (sd_bus_error_has_name(error, known[i].name))
-			fail("%s", known[i].advice);
-	fail("%s", error->message && error->message[0] ? error->message : error->name);
 }
 
 struct json_object *bus_send(struct bus_call *call)

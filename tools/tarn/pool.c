@@ -93,7 +93,7 @@ static size_t search_paths(const struct args *args, char ***paths)
 	*paths = checked(calloc(args->noptions + 1, sizeof(**paths)));
 	for (size_t i = 0; i < args->noptions; i++)
 		if (args->options[i].letter == 'd')
-			(*paths)[n++] = device_path(args->options[i].value);
+			(*paths)[n++] = absolute_path(args->options[i].value);
 	return n;
 }
 

@@ -56,8 +56,9 @@ void add_prop(const struct args *args, struct json_object *props, const char *te
    of a letter, e.g. "f=force n=dry_run". */
 struct json_object *change_options(const struct args *args, const char *letters);
 
-/* A device as the server, whose directory is /, finds it: sda is /dev/sda, a relative path
-   becomes absolute. */
+/* A path as the server, whose directory is /, finds it. */
+char *absolute_path(const char *name);
+/* The same for a device: sda is /dev/sda. */
 char *device_path(const char *name);
 
 /* "1.5G", "512K", "4096" in bytes. */
