@@ -20,6 +20,7 @@
 #include "cache/cache.h"
 #include "dataset/catalog.h"
 #include "pool/pool.h"
+#include "util/error.h"
 
 struct engine_pool {
 	char name[TARN_POOL_NAME_MAX + 1];
@@ -49,9 +50,5 @@ int engine_pool_get_guid(struct tarn_engine *engine, uint64_t guid, struct engin
 /* The pool whose name follows `after` (NULL: the first); NULL at the end. */
 struct engine_pool *engine_pool_next(struct tarn_engine *engine, const char *after);
 void engine_pool_put(struct tarn_engine *engine, struct engine_pool *p);
-
-/* Fills *err (if not NULL) and returns code. */
-int fail(struct tarn_error *err, int code, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
 
 #endif

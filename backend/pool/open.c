@@ -68,9 +68,9 @@ static int read_labels(struct opening *o)
 	if (o->best)
 		return 0;
 	if (newer)
-		return error_set(o->err, -ENOTSUP,
-				 "the label of %s was written by a newer version of Tarn", newer);
-	return error_set(o->err, -ENOENT, "no device with a label of the pool was found");
+		return fail(o->err, -ENOTSUP,
+			    "the label of %s was written by a newer version of Tarn", newer);
+	return fail(o->err, -ENOENT, "no device with a label of the pool was found");
 }
 
 static int check_owner(struct opening *o)
@@ -81,10 +81,10 @@ static int check_owner(struct opening *o)
 	if (o->pool->was_exported || label->host_id == o->pool->config->host_id ||
 	    (o->args->flags & TARN_FORCE))
 		return 0;
-	return error_set(o->err, -EBUSY,
-			 "pool %s was not exported by host %s, which may still be using it; if "
-			 "it is not, import with -f",
-			 label->name, label->host);
+	return fail(o->err, -EBUSY,
+		    "pool %s was not exported by host %s, which may still be using it; if "
+		    "it is not, import with -f",
+		    label->name, label->host);
 }
 
 static bool foreign_owner(const struct opening *o)
@@ -140,9 +140,9 @@ static int find_candidate(struct opening *o, uint64_t guid, struct candidate **o
 			continue;
 		order = found ? label_compare(c->label, found->label) : 1;
 		if (order == 0)
-			return error_set(o->err, -EEXIST,
-					 "%s and %s are copies of one device; leave one out",
-					 found->path, c->path);
+			return fail(o->err, -EEXIST,
+				    "%s and %s are copies of one device; leave one out",
+				    found->path, c->path);
 		if (order > 0)
 			found = c;
 	}
@@ -186,12 +186,12 @@ static int check_groups(struct opening *o)
 			present += pool_dev_usable(&pool->devs[group->first_dev + i]);
 		if (present)
 			continue;
-		return error_set(o->err, -ENODEV,
-				 group->ndevs == 1
-				     ? "device %s of pool %s is missing, and there is no copy of it"
-				     : "device %s of pool %s is missing, and so are all others "
-				       "of its mirror",
-				 pool->devs[group->first_dev].path, pool->name);
+		return fail(o->err, -ENODEV,
+			    group->ndevs == 1
+				? "device %s of pool %s is missing, and there is no copy of it"
+				: "device %s of pool %s is missing, and so are all others "
+				  "of its mirror",
+			    pool->devs[group->first_dev].path, pool->name);
 	}
 	return 0;
 }
@@ -232,9 +232,8 @@ static int read_ubers(struct opening *o, struct uber_list *list)
 			continue;
 		rc = uber_read(dev->dev, dev->size, o->pool->guid, found, &n);
 		if (rc == -ENOTSUP)
-			return error_set(o->err, rc,
-					 "pool %s uses features of a newer version of Tarn",
-					 o->pool->name);
+			return fail(o->err, rc, "pool %s uses features of a newer version of Tarn",
+				    o->pool->name);
 		if (rc)
 			return rc;
 		if (n) {
@@ -263,8 +262,8 @@ static int choose_uber(struct opening *o)
 	rc = read_ubers(o, &list);
 	/* The first txg to come must not take the slot of the one that is chosen. */
 	if (!rc && (skip >= list.n || skip >= UBER_SLOTS / 2))
-		rc = error_set(o->err, -ENOENT, "pool %s has no %suberblock that could be used",
-			       o->pool->name, skip ? "older " : "");
+		rc = fail(o->err, -ENOENT, "pool %s has no %suberblock that could be used",
+			  o->pool->name, skip ? "older " : "");
 	if (!rc) {
 		o->pool->uber = list.best[skip];
 		if (!skip && o->best->txg > list.best[0].txg)
@@ -314,8 +313,8 @@ static int claim(struct opening *o)
 		rc = label_read(dev->dev, label);
 		if (!rc && (label->import_counter != pool->import_counter ||
 			    label->host_id != pool->config->host_id))
-			rc = error_set(o->err, -EBUSY, "host %s has just imported pool %s",
-				       label->host, pool->name);
+			rc = fail(o->err, -EBUSY, "host %s has just imported pool %s", label->host,
+				  pool->name);
 	}
 	free(label);
 	return rc ? rc : beat_start(pool);
@@ -336,8 +335,8 @@ static int open_pool(struct opening *o)
 	if (rc)
 		return rc;
 	if (foreign_owner(o) && beat_moves(pool, o->args->watch_seconds))
-		return error_set(o->err, -EBUSY, "host %s is using pool %s now", o->best->host,
-				 pool->name);
+		return fail(o->err, -EBUSY, "host %s is using pool %s now", o->best->host,
+			    pool->name);
 	number(o);
 	rc = pool_create_parts(pool);
 	for (uint32_t i = 0; i < pool->ndevs && !rc; i++)
@@ -362,7 +361,7 @@ int pool_open(const struct pool_open_args *args, const struct tarn_config *confi
 		rc = open_pool(&o);
 	}
 	if (rc && err && !err->code)
-		error_set(err, rc, "the pool cannot be opened: %s", strerror(-rc));
+		fail(err, rc, "the pool cannot be opened: %s", strerror(-rc));
 	for (uint32_t i = 0; i < args->ndevs; i++) {
 		dev_close(o.cands ? o.cands[i].dev : args->devs[i]);
 		if (o.cands)

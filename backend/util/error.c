@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-int error_set(struct tarn_error *err, int code, const char *fmt, ...)
+int fail(struct tarn_error *err, int code, const char *fmt, ...)
 {
 	va_list ap;
 

@@ -7,7 +7,7 @@
 
 /* Returns code (-errno), so that a refusal is one statement. err may be NULL. A sentence
    without final newline; what is too long is cut. */
-int error_set(struct tarn_error *err, int code, const char *fmt, ...)
+int fail(struct tarn_error *err, int code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
 #endif
