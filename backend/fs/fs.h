@@ -37,6 +37,7 @@
 #include "fs/acl.h"
 #include "fs/record.h"
 #include "fs/versioned.h"
+#include "util/alock.h"
 
 #define ROOT_INO 2u /* of each dataset */
 #define FIRST_INO 3u
@@ -93,10 +94,12 @@ struct tarn_inode {
 	atomic_uint opens;
 	_Atomic(bool) dead;    /* removed for good, or dataset gone: -ESTALE / -ENXIO */
 	_Atomic(bool) orphan;  /* nlink is 0 */
-	pthread_rwlock_t lock; /* record, entries, xattrs; data: see data.c */
+	/* Record, entries, xattrs, which blocks make up the data (data.h). Threads that may wait
+	   use alock_read(), alock_write(); workers must not: a holder may be waiting for a commit
+	   that needs them. */
+	struct alock lock;
 	struct inode_record rec;
 	struct versioned versioned; /* of rec */
-	struct file_data *data;     /* data.c: range locks, counts; NULL until first I/O */
 	struct tarn_inode *hash_next, *idle_prev, *idle_next;
 };
 
@@ -120,8 +123,6 @@ void inode_space_settle(struct tarn_inode *inode, uint64_t txg, int64_t bytes);
 /* After a read: updates atime if the dataset's property says so and it is possible without
    waiting; no locks held, no tx. attr.c. */
 void inode_accessed(struct tarn_inode *inode);
-/* The inode's memory goes: no I/O is in flight. data.c; inode->data is not NULL. */
-void file_data_destroy(struct tarn_inode *inode);
 
 /* The list of orphans, KEY_ORPHAN. nlink has reached 0 (lock held for writing, in the tx): to the
    list; removed once nobody has it open. */
