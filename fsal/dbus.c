@@ -315,9 +315,9 @@ static DBusHandlerResult handle(DBusConnection *connection, DBusMessage *message
 		return DBUS_HANDLER_RESULT_HANDLED;
 	r = start_job(service, method, message);
 	if (r == -EBUSY)
-		refuse(service, message, r, "Too many requests are waiting for devices");
+		refuse(service, message, r, "too many requests are waiting for devices");
 	else if (r == -ECANCELED)
-		refuse(service, message, -EBUSY, "The server is shutting down");
+		refuse(service, message, -EBUSY, "the server is shutting down");
 	else if (r)
 		refuse(service, message, r, "");
 	return DBUS_HANDLER_RESULT_HANDLED;

@@ -114,8 +114,6 @@ static int put_props(struct request *rq, struct out *array, const char *path, co
 
 		r = tarn_dataset_get(rq->engine, path, name, rq->options.raw, put_prop, array,
 				     &rq->error);
-		if (r == -ENOENT && name && strchr(name, ':'))
-			r = 0;
 	}
 	return r;
 }
@@ -205,8 +203,12 @@ static int put_page(struct request *rq, const struct page *page, const char **na
 	int r = 0;
 
 	put_open(&rq->out, DBUS_TYPE_ARRAY, "a{sv}", &array);
-	for (i = 0; !r && i < page->count && array.bytes < PAGE_BYTES; i++)
+	for (i = 0; !r && i < page->count && array.bytes < PAGE_BYTES; i++) {
 		r = put_dataset(rq, &array, &page->rows[i], names, nnames);
+		/* Destroyed since the walk: shown without properties. */
+		if (r == -ENOENT)
+			r = 0;
+	}
 	put_close(&rq->out, &array);
 	put_text(&rq->out, page->more || i < page->count ? page->rows[i - 1].path : "");
 	return r;
@@ -231,7 +233,7 @@ static int list(struct request *rq)
 	if (r >= 0)
 		r = put_page(rq, &page, names, nnames);
 	else if (r == -ENOENT || r == -ENXIO)
-		request_fail(rq, r, "There is no dataset '%s'; 'tarn fs list' shows all", path);
+		request_fail(rq, r, "there is no dataset '%s'; 'tarn fs list' shows all", path);
 	free(page.rows);
 	return r;
 }

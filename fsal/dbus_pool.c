@@ -75,7 +75,7 @@ static int scan(struct request *rq)
 		return -ENOMEM;
 	r = tarn_pool_scan(rq->engine, paths, npaths, &found, &count);
 	if (r)
-		return request_fail(rq, r, "Cannot look for pools: %s", strerror(-r));
+		return request_fail(rq, r, "cannot look for pools: %s", strerror(-r));
 	put_open(&rq->out, DBUS_TYPE_ARRAY, "a{sv}", &array);
 	for (uint32_t i = 0; i < count; i++) {
 		struct out dict;
@@ -162,7 +162,7 @@ static int no_such_pool(struct request *rq, int r, const char *name)
 {
 	if (r == -ENOENT || r == -ENXIO)
 		return request_fail(rq, r,
-				    "No pool '%s' is imported; 'tarn pool import' shows which "
+				    "no pool '%s' is imported; 'tarn pool import' shows which "
 				    "can be",
 				    name);
 	return r;

@@ -97,7 +97,7 @@ static int group_kind(struct request *rq, const char *name, enum tarn_group_kind
 	else if (!strcmp(name, "mirror"))
 		*kind = TARN_GROUP_MIRROR;
 	else
-		return request_fail(rq, -EINVAL, "Unknown kind of group '%s': use single or mirror",
+		return request_fail(rq, -EINVAL, "unknown kind of group '%s': use single or mirror",
 				    name);
 	return 0;
 }
@@ -168,7 +168,7 @@ static int take_option(struct request *rq, const char *key, DBusMessageIter *var
 		if (strcmp(option_table[i].name, key) || !word_in(key, rq->method->options))
 			continue;
 		if (dbus_message_iter_get_arg_type(&value) != option_table[i].type)
-			return request_fail(rq, -EINVAL, "Option '%s' must be of type '%c'", key,
+			return request_fail(rq, -EINVAL, "option '%s' must be of type '%c'", key,
 					    option_table[i].type);
 		dbus_message_iter_get_basic(&value, (char *)&rq->options + option_table[i].offset);
 		return 0;

@@ -305,9 +305,8 @@ int tarn_dataset_get(struct tarn_engine *engine, const char *path, const char *n
 		fn(arg, "recordsize", raw ? "131072" : "128K", TARN_PROP_INHERITED, "p");
 	if (!name || !strcmp(name, "compression"))
 		fn(arg, "compression", "lz4", TARN_PROP_DEFAULT, NULL);
-	if (name && strchr(name, ':'))
-		return -ENOENT;
-	return name && strcmp(name, "recordsize") && strcmp(name, "compression")
+	return name && strcmp(name, "recordsize") && strcmp(name, "compression") &&
+		       !strchr(name, ':')
 		   ? steer("error-22", err)
 		   : 0;
 }

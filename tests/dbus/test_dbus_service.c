@@ -176,7 +176,7 @@ static void test_errors(void **state)
 		sd_bus_error_free(&error);
 	}
 	CALL_FAILS("NoSpace", strerror(ENOSPC), "Pool", "Destroy", "sa{sv}", "bare-28", 0);
-	CALL_FAILS("NotFound", "No pool 'q' is imported; 'tarn pool import' shows which can be",
+	CALL_FAILS("NotFound", "no pool 'q' is imported; 'tarn pool import' shows which can be",
 		   "Pool", "Status", "s", "q");
 }
 
@@ -189,13 +189,13 @@ static void test_bad_arguments(void **state)
 		   "Status", "u", 3);
 	CALL_FAILS("InvalidArgument", "Clear has no option 'force'; it knows: command", "Pool",
 		   "Clear", "sa{sv}", "p", 1, "force", "b", 1);
-	CALL_FAILS("InvalidArgument", "Option 'force' must be of type 'b'", "Pool", "Destroy",
+	CALL_FAILS("InvalidArgument", "option 'force' must be of type 'b'", "Pool", "Destroy",
 		   "sa{sv}", "p", 1, "force", "s", "yes");
-	CALL_FAILS("InvalidArgument", "Unknown kind of group 'raid9': use single or mirror", "Pool",
+	CALL_FAILS("InvalidArgument", "unknown kind of group 'raid9': use single or mirror", "Pool",
 		   "Add", "sa(sas)a{sv}", "p", 1, "raid9", 1, "/a", 0);
-	CALL_FAILS("InvalidArgument", "The limit is out of range for this machine's memory",
+	CALL_FAILS("InvalidArgument", "the limit is out of range for this machine's memory",
 		   "Cache", "SetLimits", "a{sv}", 1, "arc_max", "t", (uint64_t)1);
-	CALL_FAILS("InvalidArgument", "No limit given: set arc_max or dirty_max", "Cache",
+	CALL_FAILS("InvalidArgument", "no limit given: set arc_max or dirty_max", "Cache",
 		   "SetLimits", "a{sv}", 0);
 	assert_string_equal(engine.last, "");
 	assert_null(CALL(&error, "Pool", "Explode", ""));
@@ -370,7 +370,7 @@ static void test_dataset_pages(void **state)
 			;
 		assert_int_equal(at, N);
 	}
-	CALL_FAILS("NotFound", "There is no dataset 'q'; 'tarn fs list' shows all", "Dataset",
+	CALL_FAILS("NotFound", "there is no dataset 'q'; 'tarn fs list' shows all", "Dataset",
 		   "List", "sasa{sv}", "q", 0, 0);
 }
 
@@ -435,7 +435,7 @@ static void test_answers_while_others_hang(void **state)
 		call_hanging("hang");
 	assert_true(sd_bus_flush(bus.client) >= 0);
 	fake_wait_hanging(&engine, 64);
-	CALL_FAILS("Busy", "Too many requests are waiting for devices", "Pool", "Create",
+	CALL_FAILS("Busy", "too many requests are waiting for devices", "Pool", "Create",
 		   "sa(sas)a{ss}a{sv}", "other", 0, 0, 0);
 	CALL_OK("Pool", "Status", "s", "p");
 	CALL_OK("Pool", "List", "");

@@ -17,7 +17,7 @@
 void *checked(void *p)
 {
 	if (!p)
-		fail("Out of memory");
+		fail("out of memory");
 	return p;
 }
 
@@ -38,7 +38,7 @@ static char *join(int argc, char **argv)
 		fputs(quote ? "'" : "", stream);
 	}
 	if (fclose(stream))
-		fail("Out of memory");
+		fail("out of memory");
 	return line;
 }
 
@@ -51,7 +51,7 @@ static void check_encoding(int argc, char **argv)
 		const char *text = argv[i];
 
 		if (mbsrtowcs(NULL, &text, 0, &state) == (size_t)-1)
-			fail("Argument %d is not valid UTF-8", i);
+			fail("argument %d is not valid UTF-8", i);
 	}
 }
 
@@ -83,15 +83,15 @@ struct args *parse_args(const struct command *command, int argc, char **argv)
 		if (letter == ':')
 			usage_error(args, "-%c needs a value", optopt);
 		if (letter == '?' || !strchr(letters, letter))
-			usage_error(args, "Unknown option %s", argv[optind - 1]);
+			usage_error(args, "unknown option %s", argv[optind - 1]);
 		add_option(args, letter, optarg);
 	}
 	args->operands = argv + optind;
 	args->noperands = argc - optind;
 	if (args->noperands < command->min)
-		usage_error(args, "An argument is missing");
+		usage_error(args, "an argument is missing");
 	if (command->max >= 0 && args->noperands > command->max)
-		usage_error(args, "Too many arguments: '%s'", args->operands[command->max]);
+		usage_error(args, "too many arguments: '%s'", args->operands[command->max]);
 	return args;
 }
 
@@ -122,7 +122,7 @@ void add_prop(const struct args *args, struct json_object *props, const char *te
 		usage_error(args, "'%s' is not of the form property=value", text);
 	name = checked(strndup(text, (size_t)(equals - text)));
 	if (json_object_object_get_ex(props, name, NULL))
-		usage_error(args, "Property '%s' is given twice", name);
+		usage_error(args, "property '%s' is given twice", name);
 	json_object_object_add(props, name, json_object_new_string(equals + 1));
 	free(name);
 }
@@ -162,11 +162,11 @@ char *absolute_path(const char *name)
 	/* The last component of a device stays as it is: it may be a link whose name means
 	   more than what it points to today. */
 	if (!realpath(dirname(copy), real))
-		fail("Cannot find '%s': %s", name, strerror(errno));
+		fail("cannot find '%s': %s", name, strerror(errno));
 	free(copy);
 	copy = checked(strdup(name));
 	if (asprintf(&path, "%s/%s", strcmp(real, "/") ? real : "", basename(copy)) < 0)
-		fail("Out of memory");
+		fail("out of memory");
 	free(copy);
 	return path;
 }
@@ -179,7 +179,7 @@ char *device_path(const char *name)
 		return checked(strdup(name));
 	if (!strchr(name, '/') && name[0] != '.') {
 		if (asprintf(&path, "/dev/%s", name) < 0)
-			fail("Out of memory");
+			fail("out of memory");
 		if (!access(path, F_OK))
 			return path;
 		free(path);

@@ -21,7 +21,7 @@ struct bus_call {
 static void check(int r)
 {
 	if (r < 0)
-		fail("Cannot talk to the server over D-Bus: %s", strerror(-r));
+		fail("cannot talk to the server over D-Bus: %s", strerror(-r));
 }
 
 static _Noreturn void fail_call(const sd_bus_error *error)
@@ -30,20 +30,20 @@ static _Noreturn void fail_call(const sd_bus_error *error)
 		const char *name, *advice;
 	} known[] = {
 	    {"org.freedesktop.DBus.Error.ServiceUnknown",
-	     "The NFS server is not running (nobody owns " SERVICE " on the system bus); start it "
+	     "the NFS server is not running (nobody owns " SERVICE " on the system bus); start it "
 	     "with: systemctl start nfs-ganesha"},
 	    {"org.freedesktop.DBus.Error.NameHasNoOwner",
-	     "The NFS server is not running; start it with: systemctl start nfs-ganesha"},
+	     "the NFS server is not running; start it with: systemctl start nfs-ganesha"},
 	    {"org.freedesktop.DBus.Error.UnknownObject",
-	     "The NFS server runs without Tarn; it needs an export with FSAL { Name = TARN; }. If "
+	     "the NFS server runs without Tarn; it needs an export with FSAL { Name = TARN; }. If "
 	     "it has one, /var/log/ganesha/ganesha.log says why Tarn did not start"},
 	    {"org.freedesktop.DBus.Error.UnknownMethod",
-	     "The NFS server runs without Tarn or with another version of it; it needs an export "
+	     "the NFS server runs without Tarn or with another version of it; it needs an export "
 	     "with FSAL { Name = TARN; }, and libfsaltarn.so and tarn of the same version"},
 	    {"org.freedesktop.DBus.Error.AccessDenied",
-	     "Only root may administrate pools: try sudo tarn"},
+	     "only root may administrate pools: try sudo tarn"},
 	    {"org.freedesktop.DBus.Error.NoReply",
-	     "The NFS server ended before it answered; /var/log/ganesha/ganesha.log may say why"},
+	     "the NFS server ended before it answered; /var/log/ganesha/ganesha.log may say why"},
 	};
 
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
@@ -81,9 +81,9 @@ static sd_bus *connect_bus(void)
 		return bus;
 	r = sd_bus_open_system(&bus);
 	if (r == -EACCES || r == -EPERM)
-		fail("Only root may administrate pools: try sudo tarn");
+		fail("only root may administrate pools: try sudo tarn");
 	if (r < 0)
-		fail("Cannot reach the D-Bus system bus (%s); start it with: "
+		fail("cannot reach the D-Bus system bus (%s); start it with: "
 		     "systemctl start dbus",
 		     strerror(-r));
 	wait_for_service(bus);
@@ -190,7 +190,7 @@ static struct json_object *read_basic(sd_bus_message *m, char type)
 	case 'x':
 		return json_object_new_int64(value.x);
 	}
-	fail("The server's reply has a value of the unknown type '%c'; tarn and the server are of "
+	fail("the server's reply has a value of the unknown type '%c'; tarn and the server are of "
 	     "different versions",
 	     type);
 }

@@ -53,7 +53,7 @@ static void cache_set(const struct args *args)
 	json_object_object_foreach(texts, name, value)
 	{
 		if (strcmp(name, "arc_max") && strcmp(name, "dirty_max"))
-			usage_error(args, "There is no limit '%s': use arc_max or dirty_max", name);
+			usage_error(args, "there is no limit '%s': use arc_max or dirty_max", name);
 		json_object_object_add(
 		    limits, name,
 		    json_object_new_uint64(parse_size(args, json_object_get_string(value))));

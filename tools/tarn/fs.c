@@ -110,7 +110,7 @@ static void add_name(char **names, const char *name)
 	char *longer;
 
 	if (asprintf(&longer, "%s%s%s", *names, **names ? "," : "", name) < 0)
-		fail("Out of memory");
+		fail("out of memory");
 	free(*names);
 	*names = longer;
 }
@@ -157,7 +157,7 @@ static void check_types(const struct args *args)
 
 	while ((type = strsep(&rest, ",")))
 		if (strcmp(type, "all") && strcmp(type, "filesystem") && strcmp(type, "fs"))
-			usage_error(args, "There is no type '%s': use filesystem or all", type);
+			usage_error(args, "there is no type '%s': use filesystem or all", type);
 	free(copy);
 }
 
@@ -180,15 +180,51 @@ static void fs_list(const struct args *args)
 		puts("no datasets available");
 }
 
+static bool has_row(struct json_object *rows, const char *name)
+{
+	for (size_t i = 0; i < json_object_array_length(rows); i++) {
+		struct json_object *row = json_object_array_get_idx(rows, i);
+
+		if (!strcmp(json_object_get_string(json_object_array_get_idx(row, 0)), name))
+			return true;
+	}
+	return false;
+}
+
+/* A user property that is asked for but set nowhere is shown as "-". */
+static void add_unset(struct json_object *datasets, const char *names)
+{
+	char *copy = checked(strdup(names)), *rest = copy, *name;
+
+	while ((name = strsep(&rest, ","))) {
+		for (size_t i = 0; strchr(name, ':') && i < json_object_array_length(datasets);
+		     i++) {
+			struct json_object *dataset = json_object_array_get_idx(datasets, i);
+			struct json_object *rows = json_object_object_get(dataset, "properties");
+			struct json_object *row;
+
+			if (has_row(rows, name))
+				continue;
+			row = json_object_new_array();
+			json_object_array_add(row, json_object_new_string(name));
+			json_object_array_add(row, json_object_new_string("-"));
+			json_object_array_add(row, json_object_new_string("-"));
+			json_object_array_add(rows, row);
+		}
+	}
+	free(copy);
+}
+
 static void fs_get(const struct args *args)
 {
 	const char *names = args->operands[0];
 	bool raw = has_option(args, 'p') || has_option(args, 'j');
+	struct json_object *datasets = fetch_operands(args->operands + 1, args->noperands - 1,
+						      has_option(args, 'r'), names, raw);
 
-	print_properties(args, names,
-			 fetch_operands(args->operands + 1, args->noperands - 1,
-					has_option(args, 'r'), names, raw),
-			 "datasets");
+	if (!has_option(args, 'j'))
+		add_unset(datasets, names);
+	print_properties(args, names, datasets, "datasets");
 }
 
 static void fs_set(const struct args *args)
@@ -201,7 +237,7 @@ static void fs_set(const struct args *args)
 	if (i == 0)
 		usage_error(args, "'%s' is not of the form property=value", args->operands[0]);
 	if (i == args->noperands)
-		usage_error(args, "The dataset is missing");
+		usage_error(args, "the dataset is missing");
 	for (; i < args->noperands; i++) {
 		struct bus_call *call = bus_call("Dataset", "Set");
 
@@ -261,7 +297,7 @@ const struct command fs_commands[] = {
     {"fs", "set", "", 2, -1, "PROPERTY=VALUE... PATH...",
      "Sets properties of datasets. Those below inherit them.\n\n"
      "compression=lz4|zstd|zstd-1..19|off|on  checksum=xxh3|sha256|on\n"
-     "recordsize=4K..1M  atime=on|off|relatime  readonly=on|off  copies=1..3\n"
+     "recordsize=4K..1M  atime=on|off|relatime  readonly=on|off  copies=1|2\n"
      "xattr=on|off  acltype=nfsv4|off  snapdir=hidden|visible  canmount=on|off\n"
      "comment=text  module:name=text",
      fs_set},

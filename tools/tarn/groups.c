@@ -47,7 +47,7 @@ struct json_object *parse_groups(const struct args *args, char **words, int n)
 
 		if (!strcmp(words[i], "mirror")) {
 			if (mirror && members < 2)
-				usage_error(args, "A mirror needs at least two devices");
+				usage_error(args, "a mirror needs at least two devices");
 			mirror = add_group(groups, "mirror");
 		} else if (is_foreign_kind(words[i])) {
 			usage_error(args,
@@ -55,13 +55,13 @@ struct json_object *parse_groups(const struct args *args, char **words, int n)
 				    "(./%s for a file of that name)",
 				    words[i], words[i]);
 		} else if (members == MIRROR_MAX) {
-			usage_error(args, "A mirror has at most %d devices", MIRROR_MAX);
+			usage_error(args, "a mirror has at most %d devices", MIRROR_MAX);
 		} else {
 			add_device(mirror ? mirror : add_group(groups, "single"), words[i]);
 		}
 	}
 	if (mirror && json_object_array_length(mirror) < 2)
-		usage_error(args, "A mirror needs at least two devices");
+		usage_error(args, "a mirror needs at least two devices");
 	return groups;
 }
 

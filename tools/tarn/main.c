@@ -49,7 +49,7 @@ static const struct command *find_command(const char *noun, const char *verb)
 	const struct command *commands = noun_commands(noun);
 
 	if (!commands) {
-		fprintf(stderr, "tarn: There is no '%s'; use pool, fs or cache\n", noun);
+		fprintf(stderr, "tarn: there is no '%s'; use pool, fs or cache\n", noun);
 		list_all(stderr);
 		exit(2);
 	}
@@ -128,6 +128,6 @@ int main(int argc, char **argv)
 	else
 		command->run(args);
 	if (fflush(stdout) || ferror(stdout))
-		fail("Cannot write the output");
+		fail("cannot write the output");
 	return 0;
 }

@@ -181,7 +181,7 @@ static struct json_object *find_pool(struct json_object *pools, const char *name
 		if (!strcmp(get_text(pool, "name"), name))
 			return pool;
 	}
-	fail("No pool '%s' is imported; 'tarn pool import' shows which can be", name);
+	fail("no pool '%s' is imported; 'tarn pool import' shows which can be", name);
 }
 
 /* The named pools, or all. */
@@ -206,7 +206,7 @@ static void pool_list(const struct args *args)
 
 	for (size_t i = 0; i < columns.n; i++)
 		if (!columns.list[i].known)
-			usage_error(args, "There is no column '%s'", columns.list[i].column.name);
+			usage_error(args, "there is no column '%s'", columns.list[i].column.name);
 	pools = choose_pools(args->operands, args->noperands);
 	if (json_object_array_length(pools) == 0 && !has_option(args, 'j')) {
 		if (!has_option(args, 'H'))
@@ -239,7 +239,7 @@ static void check_names(const char *names, struct json_object *rows)
 			found = !strcmp(json_object_get_string(first(row)), name);
 		}
 		if (!found)
-			fail("Pools have no property '%s'; 'tarn pool get all' shows them", name);
+			fail("pools have no property '%s'; 'tarn pool get all' shows them", name);
 	}
 	free(copy);
 }

@@ -94,7 +94,7 @@ void table_cell(struct table *table, const char *text)
 void table_column(struct table *table, const char *header, bool right)
 {
 	if (table->ncolumns == sizeof(table->columns) / sizeof(table->columns[0]))
-		fail("Too many columns");
+		fail("too many columns");
 	table->columns[table->ncolumns].right = right;
 	table->columns[table->ncolumns].width = 0;
 	table->ncolumns++;
