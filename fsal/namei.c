@@ -72,7 +72,7 @@ static int lookup_child(struct tarn_inode *dir, const char *name, struct tarn_ob
 static fsal_status_t op_lookup(struct fsal_obj_handle *handle, const char *name,
 			       struct fsal_obj_handle **out, struct fsal_attrlist *attrs)
 {
-	struct tarn_object *object;
+	struct tarn_object *object = NULL;
 	struct tarn_inode *dir;
 	fsal_status_t status = ok();
 	int r = object_inode(object_of(handle), &dir);
