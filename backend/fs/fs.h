@@ -92,8 +92,8 @@ struct tarn_inode {
 	int load_error;       /* the table's */
 	atomic_uint refs;     /* 0: only in the table's list of idle inodes */
 	atomic_uint opens;
-	_Atomic(bool) dead;    /* removed for good, or dataset gone: -ESTALE / -ENXIO */
-	_Atomic(bool) orphan;  /* nlink is 0 */
+	_Atomic(bool) dead;   /* removed for good, or dataset gone: -ESTALE / -ENXIO */
+	_Atomic(bool) orphan; /* nlink is 0 */
 	/* Record, entries, xattrs, which blocks make up the data (data.h). Threads that may wait
 	   use alock_read(), alock_write(); workers must not: a holder may be waiting for a commit
 	   that needs them. */
@@ -101,6 +101,8 @@ struct tarn_inode {
 	struct inode_record rec;
 	struct versioned versioned; /* of rec */
 	struct tarn_inode *hash_next, *idle_prev, *idle_next;
+	struct tarn_inode *reap_next; /* reap.c, with reap_queued */
+	bool reap_queued;
 };
 
 /* Pins the record's key: before changes, in the tx, lock held for writing. -EAGAIN with *miss,
@@ -124,13 +126,6 @@ void inode_space_settle(struct tarn_inode *inode, uint64_t txg, int64_t bytes);
    waiting; no locks held, no tx. attr.c. */
 void inode_accessed(struct tarn_inode *inode);
 
-/* The list of orphans, KEY_ORPHAN. nlink has reached 0 (lock held for writing, in the tx): to the
-   list; removed once nobody has it open. */
-int reap_pin(struct tx *tx, struct tarn_inode *inode, struct tree_pin *pin, struct tree_miss *miss);
-void reap_add(struct tx *tx, struct tarn_inode *inode);
-/* No locks held, no tx: the inode's last close or reap_add() has happened. */
-void reap_kick(struct tarn_inode *inode);
-
 /* Frees all records at and beyond `from` in bounded steps of their own txs (range.c); the caller
    holds the inode's lock for writing or is the reaper. */
 int range_free(struct tarn_inode *inode, uint64_t from, uint64_t to);
@@ -138,8 +133,5 @@ int range_free(struct tarn_inode *inode, uint64_t from, uint64_t to);
    size into KEY_ORPHAN while it lasts, so that the next import ends it by range_free(inode, size,
    UINT64_MAX); the entry of an inode with nlink 0 stays as it is. */
 int range_truncate(struct tarn_inode *inode, uint64_t size, struct tarn_commit *token);
-
-/* The inode's own ACL, NULL if it has none; -EAGAIN. */
-int acl_load(struct tarn_inode *inode, struct tarn_acl **out, struct tree_miss *miss);
 
 #endif

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+/*
+ * Removal of unlinked inodes. An inode whose last name goes is entered under KEY_ORPHAN in
+ * the same tx; when nobody has it open, a thread (which lives only while there is work)
+ * takes its keys away in bounded steps, and with the last one its number. When the queue grows
+ * long, those who add to it share the work.
+ *
+ * reaper.lock guards the queue and is taken under no other lock.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "fs/op.h"
+#include "pool/pool.h"
+
+#define STEP_KEYS 16    /* removed in one tx; as neighbours they lie in few leaves ... */
+#define STEP_LEAVES 8   /* ... of large values */
+#define QUEUE_LONG 1024 /* inodes */
+
+struct reaper {
+	struct fs *fs;
+	pthread_mutex_t lock;
+	pthread_t thread;
+	bool started; /* a thread was made and not joined */
+	bool running; /* it will look at the queue again */
+	bool scan;    /* orphans of an earlier import are in the tree */
+	atomic_bool stop;
+	struct tarn_inode *head, **tail; /* by reap_next, each referenced */
+	unsigned queued;
+};
+
+/* ---- one inode ---- */
+
+int reap_pin(struct op *op, struct tarn_inode *inode)
+{
+	uint8_t key[KEY_ROOM];
+	uint32_t klen = key_u64(key, 0, KEY_ORPHAN, inode->ino);
+
+	return op_pin(op, key, klen);
+}
+
+void reap_add(struct op *op, struct tarn_inode *inode)
+{
+	uint8_t key[KEY_ROOM];
+	uint32_t klen = key_u64(key, 0, KEY_ORPHAN, inode->ino);
+	uint64_t value = ORPHAN_ALL;
+
+	op_put(op, key, klen, &value, sizeof(value));
+	atomic_store(&inode->orphan, true);
+}
+
+/* Takes some keys other than the record away; *more: go on. */
+static int remove_some(struct op *op, struct tarn_inode *inode, bool *more)
+{
+	uint8_t from[KEY_ROOM], end[KEY_ROOM], key[TREE_KEY_MAX];
+	uint32_t flen = key_make(from, inode->ino, KEY_INODE);
+	uint32_t elen = key_make(end, inode->ino + 1, 0), klen;
+
+	*more = true;
+	for (unsigned i = 0; i < STEP_KEYS; i++) {
+		struct tree_val v;
+		int err = tree_next(op_tree(op), from, flen, true, end, elen, key, &klen, NULL, 0,
+				    &v, &op->miss);
+
+		if (err == -ENOENT) {
+			*more = false;
+			return 0;
+		}
+		if (err)
+			return err;
+		tree_val_put(&v);
+		err = tree_del(&op->tx, op_tree(op), key, klen, &op->miss);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+static int remove_last(struct op *op, struct tarn_inode *inode)
+{
+	uint8_t key[KEY_ROOM], orphan[KEY_ROOM];
+	uint32_t klen = key_make(key, inode->ino, KEY_INODE);
+	uint32_t olen = key_u64(orphan, 0, KEY_ORPHAN, inode->ino);
+	int err = op_pin(op, key, klen);
+
+	if (!err)
+		err = op_pin(op, orphan, olen);
+	if (!err)
+		err = imap_pin(op, inode->ino);
+	if (err)
+		return err;
+	op_del(op, key, klen);
+	op_del(op, orphan, olen);
+	dataset_count_inodes(op->fs->ds, &op->tx, -1);
+	/* In this order: the number's next owner must find its place in the table free. */
+	inode_forget(inode);
+	imap_free(op, inode->ino);
+	return 0;
+}
+
+/* The dataset is entered anew for each step, so that who waits for it to be left need not
+   wait for a large file to go. */
+static int remove_step(struct fs *fs, struct tarn_inode *inode, bool *more)
+{
+	struct op op;
+	int err = dataset_enter(fs->ds);
+
+	if (err)
+		return err;
+	do {
+		err = op_begin(&op, fs, TREE_RESERVE(STEP_LEAVES + 3), TX_FREEING);
+		if (!err && *more)
+			err = remove_some(&op, inode, more);
+		if (!err && !*more)
+			err = remove_last(&op, inode);
+		err = op_end(&op, err);
+	} while (err == -EAGAIN);
+	dataset_leave(fs->ds);
+	return err;
+}
+
+static void reap_inode(struct fs *fs, struct tarn_inode *inode)
+{
+	bool more = true, mine;
+	int err = 0;
+
+	alock_write(&inode->lock);
+	mine = !atomic_load(&inode->dead) && atomic_load(&inode->orphan) &&
+	       atomic_load(&inode->opens) == 0;
+	if (mine)
+		atomic_store(&inode->dead, true);
+	alock_unlock(&inode->lock);
+	if (!mine)
+		return;
+	do
+		err = remove_step(fs, inode, &more);
+	while (!err && more && !atomic_load(&fs->reaper->stop));
+	/* What is left stays on the list for the next import. */
+	if (err && err != -ENXIO && err != -ESTALE && err != -EROFS)
+		pool_log(fs->ds->pool, TARN_LOG_ERROR,
+			 "dataset %llu: unlinked inode %llu can't be removed now: %s",
+			 (unsigned long long)fs->ds->id, (unsigned long long)inode->ino,
+			 strerror(-err));
+}
+
+/* ---- the thread ---- */
+
+/* The next one on the list in the tree; -ENOENT at its end. */
+static int orphan_next(struct fs *fs, uint64_t after, uint64_t *ino, uint64_t *value)
+{
+	uint8_t from[KEY_ROOM], end[KEY_ROOM], key[TREE_KEY_MAX];
+	uint32_t flen = key_u64(from, 0, KEY_ORPHAN, after);
+	uint32_t elen = key_make(end, 0, KEY_ORPHAN + 1), klen;
+	struct tree_val v;
+	struct tree_miss miss;
+	int err;
+
+	do {
+		err = tree_next(&fs->ds->tree, from, flen, true, end, elen, key, &klen, value,
+				sizeof(*value), &v, &miss);
+		err = fs_fetch(fs, &miss, err);
+	} while (err == -EAGAIN);
+	if (err)
+		return err;
+	tree_val_put(&v);
+	if (klen != flen || v.kind != SLOT_VALUE || v.len != sizeof(*value))
+		return -EIO;
+	*ino = key_get_u64(key);
+	return 0;
+}
+
+static void reap_scan(struct fs *fs)
+{
+	uint64_t ino = 0, value;
+
+	while (!atomic_load(&fs->reaper->stop) && !dataset_enter(fs->ds)) {
+		struct tarn_inode *inode = NULL;
+		int err = orphan_next(fs, ino, &ino, &value);
+
+		if (!err && value == ORPHAN_ALL && inode_get(fs, ino, 0, &inode))
+			inode = NULL;
+		dataset_leave(fs->ds);
+		if (err)
+			break;
+		if (!inode)
+			continue;
+		reap_inode(fs, inode);
+		tarn_inode_put(inode);
+	}
+}
+
+/* Lock held. */
+static struct tarn_inode *queue_pop(struct reaper *r)
+{
+	struct tarn_inode *inode = r->head;
+
+	if (inode) {
+		r->head = inode->reap_next;
+		if (!r->head)
+			r->tail = &r->head;
+		inode->reap_queued = false;
+		r->queued--;
+	}
+	return inode;
+}
+
+static void *reaper_main(void *arg)
+{
+	struct reaper *r = arg;
+	struct tarn_inode *inode;
+
+	pthread_mutex_lock(&r->lock);
+	while (!atomic_load(&r->stop)) {
+		if (r->scan) {
+			r->scan = false;
+			pthread_mutex_unlock(&r->lock);
+			reap_scan(r->fs);
+		} else {
+			inode = queue_pop(r);
+			if (!inode)
+				break;
+			pthread_mutex_unlock(&r->lock);
+			reap_inode(r->fs, inode);
+			tarn_inode_put(inode);
+		}
+		pthread_mutex_lock(&r->lock);
+	}
+	r->running = false;
+	pthread_mutex_unlock(&r->lock);
+	return NULL;
+}
+
+/* Lock held. Without a thread the work waits for the next call. */
+static void reaper_start(struct reaper *r)
+{
+	if (r->running || atomic_load(&r->stop))
+		return;
+	if (r->started)
+		pthread_join(r->thread, NULL);
+	r->started = !pthread_create(&r->thread, NULL, reaper_main, r);
+	r->running = r->started;
+}
+
+void reap_kick(struct tarn_inode *inode)
+{
+	struct fs *fs = fs_of(inode->ds);
+	struct reaper *r = fs->reaper;
+	struct tarn_inode *mine = NULL;
+
+	if (atomic_load(&inode->opens))
+		return;
+	pthread_mutex_lock(&r->lock);
+	if (!inode->reap_queued) {
+		inode->reap_queued = true;
+		inode->reap_next = NULL;
+		*r->tail = tarn_inode_ref(inode);
+		r->tail = &inode->reap_next;
+		r->queued++;
+	}
+	reaper_start(r);
+	if (r->queued > QUEUE_LONG)
+		mine = queue_pop(r);
+	pthread_mutex_unlock(&r->lock);
+	if (mine) {
+		reap_inode(fs, mine);
+		tarn_inode_put(mine);
+	}
+}
+
+int reaper_create(struct fs *fs, struct reaper **out)
+{
+	struct reaper *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return -ENOMEM;
+	r->fs = fs;
+	r->tail = &r->head;
+	pthread_mutex_init(&r->lock, NULL);
+	*out = r;
+	return 0;
+}
+
+void reaper_destroy(struct reaper *r)
+{
+	struct tarn_inode *inode;
+
+	pthread_mutex_lock(&r->lock);
+	atomic_store(&r->stop, true);
+	pthread_mutex_unlock(&r->lock);
+	if (r->started)
+		pthread_join(r->thread, NULL);
+	while ((inode = queue_pop(r)))
+		tarn_inode_put(inode);
+	pthread_mutex_destroy(&r->lock);
+	free(r);
+}
+
+/* ---- after an import ---- */
+
+static int orphan_forget(struct fs *fs, uint64_t ino)
+{
+	uint8_t key[KEY_ROOM];
+	uint32_t klen = key_u64(key, 0, KEY_ORPHAN, ino);
+	struct op op;
+	int err;
+
+	do {
+		err = op_begin(&op, fs, TREE_RESERVE(1), TX_FREEING);
+		if (!err)
+			err = op_pin(&op, key, klen);
+		if (!err)
+			op_del(&op, key, klen);
+		err = op_end(&op, err);
+	} while (err == -EAGAIN);
+	return err;
+}
+
+int reaper_recover(struct fs *fs)
+{
+	struct reaper *r = fs->reaper;
+	uint64_t ino = 0, value;
+	int err;
+
+	while (!(err = orphan_next(fs, ino, &ino, &value))) {
+		struct tarn_inode *inode;
+
+		if (value == ORPHAN_ALL) {
+			r->scan = true;
+			continue;
+		}
+		err = inode_get(fs, ino, 0, &inode);
+		if (!err) {
+			err = range_free(inode, value, UINT64_MAX);
+			tarn_inode_put(inode);
+		}
+		if (!err)
+			err = orphan_forget(fs, ino);
+		if (err)
+			return err;
+	}
+	if (err != -ENOENT)
+		return err;
+	if (r->scan) {
+		pthread_mutex_lock(&r->lock);
+		reaper_start(r);
+		pthread_mutex_unlock(&r->lock);
+	}
+	return 0;
+}
