@@ -55,10 +55,11 @@ static struct json_object *fetch_operands(char **paths, int npaths, bool recursi
 
 static void fs_create(const struct args *args)
 {
+	struct json_object *props = option_props(args, 'o');
 	struct bus_call *call = bus_call("Dataset", "Create");
 
 	bus_string(call, args->operands[0]);
-	bus_props(call, option_props(args, 'o'));
+	bus_props(call, props);
 	bus_options(call, change_options(args, "p=parents"));
 	bus_send(call);
 }

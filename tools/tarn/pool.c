@@ -29,11 +29,12 @@ static void pool_create(const struct args *args)
 {
 	const char *name = args->operands[0];
 	struct json_object *groups = parse_groups(args, args->operands + 1, args->noperands - 1);
+	struct json_object *props = create_props(args);
 	struct bus_call *call = bus_call("Pool", "Create");
 
 	bus_string(call, name);
 	bus_groups(call, groups);
-	bus_props(call, create_props(args));
+	bus_props(call, props);
 	bus_options(call, change_options(args, "f=force n=dry_run"));
 	bus_send(call);
 	if (has_option(args, 'n')) {
@@ -284,10 +285,11 @@ static void pool_get(const struct args *args)
 static void pool_set(const struct args *args)
 {
 	struct json_object *props = json_object_new_object();
-	struct bus_call *call = bus_call("Pool", "Set");
+	struct bus_call *call;
 
 	for (int i = 0; i < args->noperands - 1; i++)
 		add_prop(args, props, args->operands[i]);
+	call = bus_call("Pool", "Set");
 	bus_string(call, args->operands[args->noperands - 1]);
 	bus_props(call, props);
 	bus_options(call, change_options(args, ""));
