@@ -3,9 +3,11 @@
  * The allocator: a bitmap per chunk, choice of group and chunk, deferred frees, and the
  * reservations by which an operation knows beforehand that its txg's sync finds room.
  *
- * Unit of account is the sector of capacity: a sector in a dup chunk counts twice, all others
- * once. A bit is set from the allocation until its deferred free is released: after TXG_KEEP
- * commits and all readers from before, and after the discard where the device has one.
+ * Unit of account is the sector after redundancy. Free space is that of free slabs and of
+ * chunks; `large` that part of it which lies in aligned runs of a whole BLOCK_MAX, so that
+ * reservations never promise a large block what is there in crumbs only. A bit is set from the
+ * allocation until its deferred free is released: after TXG_KEEP commits and all readers from
+ * before, and after the discard where the device has one.
  *
  * Callers: block.c (alloc_run), txg.c (reservations, commit), alog.c (the log's and the
  * checkpoints' view); config.c for the life. One mutex, alloc->lock: taken after no lock of
@@ -44,6 +46,8 @@ void alloc_destroy(struct pool *pool);
 int alloc_run(struct txg_sync *s, enum block_class class, uint32_t count, struct chunk **chunk,
 	      uint32_t *sector);
 
+/* sync_free() of txg.h is here too. */
+
 /* After the uberblock of s->txg is durable: queues its frees, releases what is old enough,
    gives the txg's reservations back. */
 void alloc_committed(struct txg_sync *s);
@@ -75,22 +79,23 @@ void alloc_txg_extents(struct txg_sync *s, struct extents *allocs, struct extent
 uint64_t alloc_released_txg(struct pool *pool);
 /* Oldest txg whose log entries some chunk's checkpoint lacks; `txg` if there is none. */
 uint64_t alloc_log_tail(struct pool *pool, uint64_t txg);
-/* The chunks whose bitmap checkpoint is due, longest-unchecked first; at most max. They count as
-   checkpointed in this txg from now on. */
-uint32_t alloc_take_unchecked(struct txg_sync *s, struct chunk **out, uint32_t max);
+/* How many chunks changed since their checkpoint; the one that waits longest. */
 uint32_t alloc_unchecked(struct pool *pool);
-/* The chunk's bitmap as the checkpoint of this txg: without the txg's own allocations and
-   without released frees. Packs into out; returns its length. */
+struct chunk *alloc_longest_unchecked(struct pool *pool);
+/* The chunk's bitmap as the checkpoint of this txg: all allocations but the txg's own, all frees up
+   to alloc_released_txg(). Packs into out; returns its length. */
 uint32_t alloc_checkpoint(struct txg_sync *s, struct chunk *chunk, uint8_t *packing, uint8_t *out);
-/* Takes a chunk that holds nothing; NULL if there is none. */
+/* Takes a chunk that holds nothing out of the allocator, for chunk_remove(); NULL if there is
+   none. */
 struct chunk *alloc_take_empty(struct txg_sync *s);
 /* Room for the rest of the sync (pool tree, log) in chunks that have a record. */
 void alloc_prepare_tail(struct txg_sync *s);
 
-/* Import: a listed chunk with its checkpoint; then changes in order of effect; then the
-   frees that are still deferred, by txg; then done. -EIO if it cannot be true. */
+/* Import: a listed chunk with its checkpoint; then the log's changes in order of effect, those
+   that the checkpoint holds already are left out; then the frees that are still deferred, by
+   txg; then done. -EIO if it cannot be true. */
 int alloc_load_chunk(struct pool *pool, struct chunk *chunk, const struct chunk_record *record);
-int alloc_load_change(struct pool *pool, const struct extent *e, bool alloc);
+int alloc_load_change(struct pool *pool, uint64_t txg, const struct extent *e, bool alloc);
 int alloc_load_deferred(struct pool *pool, uint64_t txg, const struct extent *e);
 int alloc_load_done(struct pool *pool);
 

@@ -47,7 +47,14 @@ struct block_read {
 /* bp must be bp_valid() and no hole. Never blocks. */
 void block_read(struct pool *pool, struct block_read *r);
 
-/* The two pure parts, for the pipeline, tarnck and streams. Compression gives 0 if it does not
+/* Inside pool/ only: a block read in an epoch of its own, waited for (not in a worker of the
+   work queue); a block written where its bp says, uncompressed. */
+int block_read_wait(struct pool *pool, const struct bp *bp, void *buf);
+struct chunk;
+void block_write_at(struct txg_sync *s, const struct bp *bp, struct chunk *chunk, const void *data,
+		    atomic_bool *failed);
+
+/* The pure parts, for the pipeline, tarnck and streams. Compression gives 0 if it does not
    pay (at least one sector saved); decompression demands exactly lsize bytes. */
 uint32_t block_compress(enum bp_comp comp, int level, const void *src, uint32_t lsize, void *dst,
 			uint32_t room);

@@ -311,17 +311,18 @@ bool chunk_set_dev_stale(struct pool *pool, struct chunk *chunk, uint32_t dev)
 	return done;
 }
 
-struct chunk *chunks_take_dirty(struct pool *pool)
+struct chunk *chunk_take_dirty(struct pool *pool)
 {
-	struct chunk *list;
+	struct chunk *c;
 
 	pthread_mutex_lock(&pool->chunks->lock);
-	list = pool->chunks->dirty;
-	pool->chunks->dirty = NULL;
-	for (struct chunk *c = list; c; c = c->dirty_next)
+	c = pool->chunks->dirty;
+	if (c) {
+		pool->chunks->dirty = c->dirty_next;
 		c->record_dirty = false;
+	}
 	pthread_mutex_unlock(&pool->chunks->lock);
-	return list;
+	return c;
 }
 
 bool chunks_any_dirty(struct pool *pool)

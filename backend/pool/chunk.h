@@ -102,8 +102,8 @@ bool chunk_set_stale(struct pool *pool, struct chunk *chunk, unsigned col);
 /* As chunk_set_stale() for every column of the chunk on this device. */
 bool chunk_set_dev_stale(struct pool *pool, struct chunk *chunk, uint32_t dev);
 
-/* Takes the list of chunks whose columns changed since their record was written (by dirty_next). */
-struct chunk *chunks_take_dirty(struct pool *pool);
+/* Takes a chunk whose columns changed since its record was written; NULL if there is none. */
+struct chunk *chunk_take_dirty(struct pool *pool);
 bool chunks_any_dirty(struct pool *pool);
 
 /* What the next uberblock says about ids and generations in use. */

@@ -1,0 +1,692 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+#include "pool/alloc.h"
+
+#include "pool/alloc_impl.h"
+#include "pool/slab.h"
+#include "pool/txgs.h"
+#include "util/mem.h"
+
+#include <errno.h>
+#include <inttypes.h>
+
+/* Sectors that a group gets before the next one's turn, if it is the one with most space. */
+#define STRIPE_SECTORS 2048
+/* Runs of up to this many sectors fill crumbs rather than break whole windows. */
+#define SMALL_RUN 16
+
+/* ---- lists of extents ---- */
+
+void extents_add(struct extents *list, uint64_t chunk, uint32_t sector, uint32_t count)
+{
+	struct extent *last = list->n ? &list->e[list->n - 1] : NULL;
+
+	if (last && last->chunk == chunk && last->sector + last->count == sector) {
+		last->count += count;
+		return;
+	}
+	list->e = mem_grow(list->e, list->n, &list->room, sizeof(*list->e));
+	list->e[list->n++] = (struct extent){chunk, sector, count};
+}
+
+static int extent_compare(const void *a, const void *b)
+{
+	const struct extent *x = a, *y = b;
+
+	if (x->chunk != y->chunk)
+		return x->chunk < y->chunk ? -1 : 1;
+	return (x->sector > y->sector) - (x->sector < y->sector);
+}
+
+bool extents_sort(struct extents *list)
+{
+	struct extents out = {.e = list->e, .room = list->room};
+	bool disjoint = true;
+
+	if (!list->n)
+		return true;
+	qsort(list->e, list->n, sizeof(*list->e), extent_compare);
+	for (size_t i = 0; i < list->n; i++) {
+		struct extent e = list->e[i];
+		const struct extent *last = out.n ? &out.e[out.n - 1] : NULL;
+
+		if (last && last->chunk == e.chunk && e.sector < last->sector + last->count)
+			disjoint = false;
+		extents_add(&out, e.chunk, e.sector, e.count);
+	}
+	list->n = out.n;
+	return disjoint;
+}
+
+void extents_free(struct extents *list)
+{
+	free(list->e);
+	*list = (struct extents){0};
+}
+
+/* ---- one chunk's bitmap ---- */
+
+/* Changing it needs the bits themselves; the packed form was checked when it came. */
+void space_unpack(struct chunk_space *cs)
+{
+	if (cs->bits)
+		return;
+	cs->bits = mem_zalloc(cs->chunk->sectors / 8);
+	bitmap_unpack(cs->packing, cs->packed, cs->packed_len, cs->bits, cs->chunk->sectors);
+	free(cs->packed);
+	cs->packed = NULL;
+}
+
+void space_pack(struct chunk_space *cs, uint8_t packing, const uint8_t *packed, uint32_t len)
+{
+	if (packing != BITMAP_RUNS || len > cs->chunk->sectors / 32)
+		return;
+	cs->packed = mem_must(malloc(len ? len : 1));
+	memcpy(cs->packed, packed, len);
+	cs->packed_len = len;
+	cs->packing = packing;
+	free(cs->bits);
+	cs->bits = NULL;
+}
+
+static void set_empty(struct alloc *a, struct chunk_space *cs, bool empty)
+{
+	if (empty)
+		TAILQ_INSERT_TAIL(&a->empty, cs, empty_link);
+	else
+		TAILQ_REMOVE(&a->empty, cs, empty_link);
+}
+
+/* The one place where bits change. */
+void space_mark(struct alloc *a, struct chunk_space *cs, uint32_t sector, uint32_t n, bool set)
+{
+	struct group_space *g = &a->groups[cs->chunk->group];
+	bool was_empty = !cs->used;
+
+	space_unpack(cs);
+	(set ? bitmap_set : bitmap_clear)(cs->bits, sector, n);
+	if (set) {
+		/* Until alloc_refresh() reservations see less, never more than there is. */
+		atomic_fetch_sub(&a->free, n);
+		atomic_fetch_add(&a->used, n);
+	}
+	for (uint32_t at = sector, left = n; left;) {
+		uint16_t *window = &cs->windows[at / WINDOW];
+		uint32_t piece = WINDOW - at % WINDOW < left ? WINDOW - at % WINDOW : left;
+
+		if (!*window && set) {
+			cs->free_windows--;
+			g->free_windows--;
+			atomic_fetch_sub(&a->large, WINDOW);
+		}
+		*window = (uint16_t)(set ? *window + piece : *window - piece);
+		if (!*window) {
+			cs->free_windows++;
+			g->free_windows++;
+		}
+		at += piece;
+		left -= piece;
+	}
+	cs->used = set ? cs->used + n : cs->used - n;
+	g->used = set ? g->used + n : g->used - n;
+	if (was_empty != !cs->used)
+		set_empty(a, cs, !was_empty);
+	if (!set)
+		cs->misfit = UINT32_MAX;
+}
+
+void space_changed(struct alloc *a, struct chunk_space *cs, uint64_t since)
+{
+	if (cs->unchecked_since)
+		return;
+	cs->unchecked_since = since;
+	TAILQ_INSERT_TAIL(&a->unchecked, cs, unchecked_link);
+	a->nunchecked++;
+}
+
+static void space_checked(struct alloc *a, struct chunk_space *cs)
+{
+	if (!cs->unchecked_since)
+		return;
+	cs->unchecked_since = 0;
+	TAILQ_REMOVE(&a->unchecked, cs, unchecked_link);
+	a->nunchecked--;
+}
+
+struct chunk_space *space_add(struct alloc *a, struct chunk *chunk)
+{
+	struct chunk_space *cs = mem_zalloc(sizeof(*cs));
+	struct group_space *g = &a->groups[chunk->group];
+
+	cs->chunk = chunk;
+	cs->windows = mem_zalloc(chunk->sectors / WINDOW * sizeof(*cs->windows));
+	cs->free_windows = chunk->sectors / WINDOW;
+	cs->misfit = UINT32_MAX;
+	cs->bits = mem_zalloc(chunk->sectors / 8);
+	TAILQ_INSERT_TAIL(&g->chunks, cs, group_link);
+	g->sectors += chunk->sectors;
+	g->free_windows += cs->free_windows;
+	if (chunk->profile == PROFILE_DUP)
+		g->overhead += chunk->sectors;
+	set_empty(a, cs, true);
+	chunk->space = cs;
+	return cs;
+}
+
+static void space_free(struct chunk_space *cs)
+{
+	free(cs->bits);
+	free(cs->packed);
+	free(cs->windows);
+	extents_free(&cs->allocs);
+	free(cs);
+}
+
+/* ---- groups ---- */
+
+/* Slabs that a chunk's column could still get: of a mirror, on each usable device. */
+static uint32_t group_slabs(const struct pool *pool, uint32_t group)
+{
+	const struct pool_group *g = &pool->groups[group];
+	uint32_t least = UINT32_MAX;
+
+	for (uint32_t i = 0; i < g->ndevs; i++) {
+		const struct pool_dev *dev = &pool->devs[g->first_dev + i];
+
+		if (pool_dev_usable(dev) && slab_free_count(dev) < least)
+			least = slab_free_count(dev);
+	}
+	return least == UINT32_MAX ? 0 : least;
+}
+
+static uint32_t slab_sectors(const struct pool *pool, uint32_t group)
+{
+	return 1u << (pool->groups[group].slab_shift - SECTOR_SHIFT);
+}
+
+static uint32_t group_total_slabs(const struct pool *pool, uint32_t group)
+{
+	const struct pool_group *g = &pool->groups[group];
+	uint32_t least = UINT32_MAX;
+
+	for (uint32_t i = 0; i < g->ndevs; i++) {
+		if (pool->devs[g->first_dev + i].slab_count < least)
+			least = pool->devs[g->first_dev + i].slab_count;
+	}
+	return least;
+}
+
+static bool group_usable(const struct pool *pool, uint32_t group)
+{
+	const struct pool_group *g = &pool->groups[group];
+
+	for (uint32_t i = 0; i < g->ndevs; i++) {
+		if (pool_dev_usable(&pool->devs[g->first_dev + i]))
+			return true;
+	}
+	return false;
+}
+
+static uint64_t group_free(struct pool *pool, uint32_t group)
+{
+	const struct group_space *g = &pool->alloc->groups[group];
+
+	return (uint64_t)group_slabs(pool, group) * slab_sectors(pool, group) + g->sectors -
+	       g->used;
+}
+
+static uint32_t pool_ngroups(const struct pool *pool)
+{
+	return __atomic_load_n(&pool->ngroups, __ATOMIC_ACQUIRE);
+}
+
+/* What reservations are judged by. Between two calls alloc_run() only takes off. */
+void alloc_refresh(struct pool *pool)
+{
+	struct alloc *a = pool->alloc;
+	uint64_t free = 0, large = 0, size = 0, used = 0;
+	bool dup = false;
+
+	for (uint32_t i = 0; i < pool_ngroups(pool); i++) {
+		const struct group_space *g = &a->groups[i];
+		uint64_t sectors = slab_sectors(pool, i);
+
+		size += group_total_slabs(pool, i) * sectors;
+		used += g->used + g->overhead;
+		dup |= pool->groups[i].kind == TARN_GROUP_SINGLE;
+		if (!group_usable(pool, i))
+			continue;
+		free += group_free(pool, i);
+		large += group_slabs(pool, i) * sectors + g->free_windows * WINDOW;
+	}
+	atomic_store(&a->free, free);
+	atomic_store(&a->large, large);
+	atomic_store(&a->size, size);
+	atomic_store(&a->used, used - a->deferred_sectors);
+	atomic_store(&a->deferred, a->deferred_sectors);
+	/* A block of metadata on a single device takes its sectors twice. */
+	atomic_store(&a->cost, dup ? 2 : 1);
+}
+
+static void refill_credit(struct pool *pool)
+{
+	uint64_t most = 1;
+
+	for (uint32_t i = 0; i < pool_ngroups(pool); i++) {
+		if (group_free(pool, i) > most)
+			most = group_free(pool, i);
+	}
+	for (uint32_t i = 0; i < pool_ngroups(pool); i++)
+		pool->alloc->groups[i].credit +=
+		    (int64_t)(STRIPE_SECTORS * group_free(pool, i) / most) + 1;
+}
+
+/* The group whose turn it is: each gets sectors in proportion to its free space, in long pieces. */
+static uint32_t pick_group(struct pool *pool)
+{
+	struct alloc *a = pool->alloc;
+	uint32_t n = pool_ngroups(pool);
+
+	for (;;) {
+		for (uint32_t i = 0; i < n; i++) {
+			uint32_t g = (a->rotor + i) % n;
+
+			if (a->groups[g].credit > 0)
+				return a->rotor = g;
+		}
+		refill_credit(pool);
+	}
+}
+
+/* ---- choosing a chunk ---- */
+
+/* How far alloc_run() goes; each step allows what the ones before do. */
+enum effort {
+	EFFORT_LONG, /* healthy chunks with much room, new chunks outside of the reserve */
+	EFFORT_FIT,  /* any healthy chunk of the class */
+	EFFORT_LAST, /* degraded ones, the last slabs */
+	EFFORT_ANY,  /* those of other classes */
+	EFFORTS
+};
+
+static bool chunk_healthy(const struct pool *pool, const struct chunk *c)
+{
+	for (unsigned i = 0; i < c->ncols; i++) {
+		if (!atomic_load(&c->cols[i].stale) &&
+		    !pool_dev_usable(&pool->devs[c->cols[i].dev]))
+			return false;
+	}
+	return true;
+}
+
+static bool chunk_writable(const struct pool *pool, const struct chunk *c)
+{
+	for (unsigned i = 0; i < c->ncols; i++) {
+		if (chunk_col_good(pool, c, i))
+			return true;
+	}
+	return false;
+}
+
+static bool may_use(const struct pool *pool, const struct chunk_space *cs, enum block_class class,
+		    uint32_t n, enum effort effort)
+{
+	const struct chunk *c = cs->chunk;
+
+	if (n >= cs->misfit || c->sectors - cs->used < n)
+		return false;
+	if (c->class != class && effort < EFFORT_ANY)
+		return false;
+	if (effort == EFFORT_LONG && cs->free_windows * 4 < c->sectors / WINDOW)
+		return false;
+	return (effort >= EFFORT_LAST || chunk_healthy(pool, c)) && chunk_writable(pool, c);
+}
+
+/* Large runs go where most whole windows are; small ones where they break the fewest, unless
+   there is plenty. */
+static struct chunk_space *choose_chunk(struct pool *pool, uint32_t group, enum block_class class,
+					uint32_t n, enum effort effort)
+{
+	struct chunk_space *best = NULL, *cs;
+	bool fewest = n <= SMALL_RUN && effort > EFFORT_LONG;
+
+	TAILQ_FOREACH(cs, &pool->alloc->groups[group].chunks, group_link)
+	{
+		if (!may_use(pool, cs, class, n, effort))
+			continue;
+		if (!best || (fewest ? cs->free_windows < best->free_windows
+				     : cs->free_windows > best->free_windows))
+			best = cs;
+	}
+	return best;
+}
+
+/* Slabs that data leaves to metadata, which wants two at a time on a single device. */
+static uint32_t slab_reserve(const struct pool *pool, uint32_t group)
+{
+	uint32_t total = group_total_slabs(pool, group), n = total / 64;
+
+	return n > 4 ? n : total / 4 < 4 ? total / 4 : 4;
+}
+
+static struct chunk_space *new_chunk(struct txg_sync *s, uint32_t group, enum block_class class,
+				     enum effort effort)
+{
+	struct pool *pool = s->pool;
+	bool mirror = pool->groups[group].kind == TARN_GROUP_MIRROR;
+	enum chunk_profile profile = mirror                ? PROFILE_MIRROR
+				     : class == BLOCK_META ? PROFILE_DUP
+							   : PROFILE_SINGLE;
+	uint32_t slabs = group_slabs(pool, group);
+	struct chunk_space *cs;
+	struct chunk *chunk;
+
+	/* Metadata with one copy is better than none. */
+	if (profile == PROFILE_DUP && slabs == 1 && effort >= EFFORT_LAST)
+		profile = PROFILE_SINGLE;
+	if (slabs < (profile == PROFILE_DUP ? 2 : 1))
+		return NULL;
+	if (class == BLOCK_DATA && effort < EFFORT_LAST && slabs <= slab_reserve(pool, group))
+		return NULL;
+	if (chunk_new(s, group, profile, class, &chunk))
+		return NULL;
+	cs = space_add(pool->alloc, chunk);
+	cs->made = s->txg;
+	alloc_refresh(pool);
+	return cs;
+}
+
+static bool take_run(struct alloc *a, struct chunk_space *cs, uint32_t n, uint32_t *sector)
+{
+	uint32_t end = cs->chunk->sectors, at;
+
+	space_unpack(cs);
+	at = bitmap_find_clear(cs->bits, cs->cursor, end, n);
+	if (at == end)
+		at = bitmap_find_clear(cs->bits, 0, end, n);
+	if (at == end) {
+		cs->misfit = n;
+		return false;
+	}
+	space_mark(a, cs, at, n, true);
+	cs->cursor = at + n;
+	*sector = at;
+	return true;
+}
+
+/* Also the chunk that the class goes on with in this group. */
+static struct chunk_space *run_in_group(struct txg_sync *s, uint32_t group, enum block_class class,
+					uint32_t n, enum effort effort, uint32_t *sector)
+{
+	struct alloc *a = s->pool->alloc;
+	struct group_space *g = &a->groups[group];
+	struct chunk_space *cs = g->current[class];
+	bool made = false;
+
+	if (cs && chunk_healthy(s->pool, cs->chunk) && chunk_writable(s->pool, cs->chunk) &&
+	    n < cs->misfit && take_run(a, cs, n, sector))
+		return cs;
+	while (!made) {
+		cs = choose_chunk(s->pool, group, class, n, effort);
+		if (!cs && effort != EFFORT_FIT) {
+			cs = new_chunk(s, group, class, effort);
+			made = true;
+		}
+		if (!cs)
+			break;
+		if (take_run(a, cs, n, sector)) {
+			g->current[class] = cs;
+			return cs;
+		}
+	}
+	return NULL;
+}
+
+static struct chunk_space *find_run(struct txg_sync *s, enum block_class class, uint32_t n,
+				    uint32_t *sector)
+{
+	uint32_t first = pick_group(s->pool), ngroups = pool_ngroups(s->pool);
+
+	for (enum effort effort = 0; effort < EFFORTS; effort++) {
+		for (uint32_t i = 0; i < ngroups; i++) {
+			struct chunk_space *cs =
+			    run_in_group(s, (first + i) % ngroups, class, n, effort, sector);
+
+			if (cs)
+				return cs;
+		}
+	}
+	return NULL;
+}
+
+int alloc_run(struct txg_sync *s, enum block_class class, uint32_t count, struct chunk **chunk,
+	      uint32_t *sector)
+{
+	struct alloc *a = s->pool->alloc;
+	struct chunk_space *cs;
+
+	pthread_mutex_lock(&a->lock);
+	cs = find_run(s, class, count, sector);
+	if (cs) {
+		*chunk = cs->chunk;
+		a->groups[cs->chunk->group].credit -= count;
+		if (!cs->touched) {
+			cs->touched = true;
+			SLIST_INSERT_HEAD(&a->touched, cs, touched_link);
+		}
+		extents_add(&cs->allocs, cs->chunk->id, *sector, count);
+		space_changed(a, cs, a->released_txg + 1);
+	}
+	pthread_mutex_unlock(&a->lock);
+	return cs ? 0 : -ENOSPC;
+}
+
+void alloc_prepare_tail(struct txg_sync *s)
+{
+	struct alloc *a = s->pool->alloc;
+	const struct chunk_space *cs;
+	uint32_t group, want;
+
+	pthread_mutex_lock(&a->lock);
+	group = pick_group(s->pool);
+	cs = a->groups[group].current[BLOCK_META];
+	want = slab_sectors(s->pool, group) / 4 < 1024 ? slab_sectors(s->pool, group) / 4 : 1024;
+	/* An empty chunk is found by choose_chunk() when the current one is full. */
+	if (cs && cs->chunk->sectors - cs->used < want &&
+	    !choose_chunk(s->pool, group, BLOCK_META, want, EFFORT_LONG))
+		new_chunk(s, group, BLOCK_META, EFFORT_LONG);
+	pthread_mutex_unlock(&a->lock);
+}
+
+struct chunk *alloc_take_empty(struct txg_sync *s)
+{
+	struct alloc *a = s->pool->alloc;
+	struct chunk *chunk = NULL;
+	struct chunk_space *cs;
+
+	pthread_mutex_lock(&a->lock);
+	TAILQ_FOREACH(cs, &a->empty, empty_link)
+	{
+		struct group_space *g = &a->groups[cs->chunk->group];
+
+		/* One that was made in this txg is about to be used. */
+		if (cs->touched || cs->made == s->txg || cs == g->current[BLOCK_DATA] ||
+		    cs == g->current[BLOCK_META])
+			continue;
+		chunk = cs->chunk;
+		space_checked(a, cs);
+		set_empty(a, cs, false);
+		TAILQ_REMOVE(&g->chunks, cs, group_link);
+		g->sectors -= chunk->sectors;
+		g->free_windows -= cs->free_windows;
+		if (chunk->profile == PROFILE_DUP)
+			g->overhead -= chunk->sectors;
+		chunk->space = NULL;
+		space_free(cs);
+		atomic_store(&a->slabs_back, s->txg + TXG_KEEP + 1);
+		alloc_refresh(s->pool);
+		break;
+	}
+	pthread_mutex_unlock(&a->lock);
+	return chunk;
+}
+
+bool alloc_written_stale(struct txg_sync *s, uint32_t dev)
+{
+	struct alloc *a = s->pool->alloc;
+	struct chunk_space *cs;
+	bool done = true;
+
+	pthread_mutex_lock(&a->lock);
+	SLIST_FOREACH(cs, &a->touched, touched_link)
+	done &= chunk_set_dev_stale(s->pool, cs->chunk, dev);
+	pthread_mutex_unlock(&a->lock);
+	return done;
+}
+
+/* ---- the log's view ---- */
+
+void alloc_txg_extents(struct txg_sync *s, struct extents *allocs, struct extents *frees)
+{
+	struct alloc *a = s->pool->alloc;
+	struct chunk_space *cs;
+
+	pthread_mutex_lock(&a->lock);
+	SLIST_FOREACH(cs, &a->touched, touched_link)
+	{
+		for (size_t i = 0; i < cs->allocs.n; i++)
+			extents_add(allocs, cs->allocs.e[i].chunk, cs->allocs.e[i].sector,
+				    cs->allocs.e[i].count);
+	}
+	if (!extents_sort(&a->frees))
+		pool_log(s->pool, TARN_LOG_ERROR, "txg %" PRIu64 " freed a block twice", s->txg);
+	for (size_t i = 0; i < a->frees.n; i++)
+		extents_add(frees, a->frees.e[i].chunk, a->frees.e[i].sector, a->frees.e[i].count);
+	pthread_mutex_unlock(&a->lock);
+}
+
+uint64_t alloc_released_txg(struct pool *pool)
+{
+	uint64_t txg;
+
+	pthread_mutex_lock(&pool->alloc->lock);
+	txg = pool->alloc->released_txg;
+	pthread_mutex_unlock(&pool->alloc->lock);
+	return txg;
+}
+
+uint64_t alloc_log_tail(struct pool *pool, uint64_t txg)
+{
+	struct alloc *a = pool->alloc;
+	const struct chunk_space *cs;
+
+	pthread_mutex_lock(&a->lock);
+	cs = TAILQ_FIRST(&a->unchecked);
+	if (cs && cs->unchecked_since < txg)
+		txg = cs->unchecked_since;
+	pthread_mutex_unlock(&a->lock);
+	return txg;
+}
+
+uint32_t alloc_unchecked(struct pool *pool)
+{
+	uint32_t n;
+
+	pthread_mutex_lock(&pool->alloc->lock);
+	n = pool->alloc->nunchecked;
+	pthread_mutex_unlock(&pool->alloc->lock);
+	return n;
+}
+
+struct chunk *alloc_longest_unchecked(struct pool *pool)
+{
+	struct chunk_space *cs;
+
+	pthread_mutex_lock(&pool->alloc->lock);
+	cs = TAILQ_FIRST(&pool->alloc->unchecked);
+	pthread_mutex_unlock(&pool->alloc->lock);
+	return cs ? cs->chunk : NULL;
+}
+
+uint32_t alloc_checkpoint(struct txg_sync *s, struct chunk *chunk, uint8_t *packing, uint8_t *out)
+{
+	struct alloc *a = s->pool->alloc;
+	struct chunk_space *cs = chunk->space;
+	uint32_t bytes = chunk->sectors / 8, len;
+	uint64_t *bits = mem_must(malloc(bytes));
+
+	pthread_mutex_lock(&a->lock);
+	space_unpack(cs);
+	memcpy(bits, cs->bits, bytes);
+	for (size_t i = 0; i < cs->allocs.n; i++)
+		bitmap_clear(bits, cs->allocs.e[i].sector, cs->allocs.e[i].count);
+	len = bitmap_pack(bits, chunk->sectors, packing, out);
+	space_checked(a, cs);
+	if (cs->touched || cs->deferred)
+		space_changed(a, cs, a->released_txg + 1);
+	else
+		space_pack(cs, *packing, out, len);
+	pthread_mutex_unlock(&a->lock);
+	free(bits);
+	return len;
+}
+
+void alloc_each_run(struct pool *pool, void (*fn)(void *arg, const struct extent *run), void *arg)
+{
+	struct alloc *a = pool->alloc;
+	struct chunk_space *cs;
+
+	pthread_mutex_lock(&a->lock);
+	for (uint32_t g = 0; g < pool_ngroups(pool); g++) {
+		TAILQ_FOREACH(cs, &a->groups[g].chunks, group_link)
+		{
+			uint32_t end = cs->chunk->sectors, to = 0, at;
+
+			space_unpack(cs);
+			while ((at = bitmap_next(cs->bits, end, to, true)) < end) {
+				to = bitmap_next(cs->bits, end, at, false);
+				fn(arg, &(struct extent){cs->chunk->id, at, to - at});
+			}
+		}
+	}
+	pthread_mutex_unlock(&a->lock);
+}
+
+/* ---- life ---- */
+
+int alloc_create(struct pool *pool)
+{
+	struct alloc *a = calloc(1, sizeof(*a));
+
+	if (!a)
+		return -ENOMEM;
+	pthread_mutex_init(&a->lock, NULL);
+	pthread_cond_init(&a->discarded, NULL);
+	for (uint32_t i = 0; i < POOL_GROUPS_MAX; i++)
+		TAILQ_INIT(&a->groups[i].chunks);
+	TAILQ_INIT(&a->empty);
+	TAILQ_INIT(&a->unchecked);
+	TAILQ_INIT(&a->batches);
+	SLIST_INIT(&a->touched);
+	pool->alloc = a;
+	return 0;
+}
+
+void alloc_destroy(struct pool *pool)
+{
+	struct alloc *a = pool->alloc;
+	struct chunk_space *cs;
+
+	if (!a)
+		return;
+	defer_destroy(pool);
+	for (uint32_t i = 0; i < POOL_GROUPS_MAX; i++) {
+		while ((cs = TAILQ_FIRST(&a->groups[i].chunks))) {
+			TAILQ_REMOVE(&a->groups[i].chunks, cs, group_link);
+			space_free(cs);
+		}
+	}
+	pthread_cond_destroy(&a->discarded);
+	pthread_mutex_destroy(&a->lock);
+	free(a);
+	pool->alloc = NULL;
+}

@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+#include "pool/block.h"
+
+#include "pool/alloc.h"
+#include "pool/label.h"
+#include "pool/txgs.h"
+#include "util/mem.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <semaphore.h>
+#include <stddef.h>
+
+/* So many errors and the device is taken out of use, if the rest of its mirror can go on
+   without it. A sole device is kept: each block that cannot be written goes elsewhere on it, and
+   what can be read is read. */
+#define FAULT_ERRORS 16
+
+static uint32_t sector_bytes(uint32_t bytes)
+{
+	return (bytes + SECTOR_SIZE - 1) & ~(SECTOR_SIZE - 1);
+}
+
+static bool others_usable(const struct pool *pool, const struct pool_dev *dev)
+{
+	const struct pool_group *g = &pool->groups[dev->group];
+
+	for (uint32_t i = 0; i < g->ndevs; i++) {
+		const struct pool_dev *other = &pool->devs[g->first_dev + i];
+
+		if (other != dev && pool_dev_usable(other))
+			return true;
+	}
+	return false;
+}
+
+/* Any error is as good a sign as another; their sum decides. */
+static void device_error(struct pool *pool, struct pool_dev *dev, atomic_ulong *counter,
+			 const char *what, int error)
+{
+	atomic_fetch_add(counter, 1);
+	if (atomic_load(&dev->read_errors) + atomic_load(&dev->write_errors) >= FAULT_ERRORS &&
+	    others_usable(pool, dev))
+		pool_dev_fault(pool, dev, what, error);
+}
+
+/* ---- writing ---- */
+
+struct write_col {
+	struct write_req *req;
+	struct dev_io io;
+	struct iovec iov;
+};
+
+struct write_req {
+	struct pool *pool;
+	struct chunk *chunk;
+	uint32_t sector, bytes;
+	void *own; /* compressed copy, or NULL */
+	atomic_bool *failed;
+	atomic_uint running;
+	atomic_uint good;   /* columns that took it */
+	atomic_uint missed; /* mask of those that did not */
+	struct write_col cols[CHUNK_COLS_MAX];
+};
+
+/* The block counts as written if it is in every column that is not stale afterwards. */
+static bool settle_columns(struct write_req *w)
+{
+	unsigned missed = atomic_load(&w->missed);
+	bool ok = atomic_load(&w->good) > 0;
+
+	for (unsigned i = 0; ok && i < w->chunk->ncols; i++) {
+		if (missed & 1u << i)
+			ok = chunk_set_stale(w->pool, w->chunk, i);
+	}
+	return ok;
+}
+
+static void write_end(struct write_req *w)
+{
+	bool ok;
+
+	if (atomic_fetch_sub(&w->running, 1) != 1)
+		return;
+	ok = settle_columns(w);
+	if (!ok)
+		atomic_store(w->failed, true);
+	free(w->own);
+	sync_io_end(w->pool, w->bytes, !ok);
+	free(w);
+}
+
+static void write_done(struct dev_io *io)
+{
+	struct write_col *col = io->owner;
+	struct write_req *w = col->req;
+	unsigned i = (unsigned)(col - w->cols);
+	struct pool_dev *dev = &w->pool->devs[w->chunk->cols[i].dev];
+
+	if (io->result) {
+		atomic_fetch_or(&w->missed, 1u << i);
+		device_error(w->pool, dev, &dev->write_errors, "writing", io->result);
+	} else {
+		atomic_fetch_add(&w->good, 1);
+	}
+	write_end(w);
+}
+
+static void write_column(struct write_req *w, unsigned i, const void *data)
+{
+	struct chunk_col *c = &w->chunk->cols[i];
+	struct write_col *col = &w->cols[i];
+
+	if (atomic_load(&c->stale))
+		return;
+	if (!pool_dev_usable(&w->pool->devs[c->dev]) || !pool_may_write(w->pool)) {
+		atomic_fetch_or(&w->missed, 1u << i);
+		return;
+	}
+	col->req = w;
+	col->iov = (struct iovec){.iov_base = (void *)data, .iov_len = w->bytes};
+	col->io = (struct dev_io){.op = DEV_WRITE,
+				  .offset = chunk_offset(w->pool, w->chunk, i, w->sector),
+				  .length = w->bytes,
+				  .iov = &col->iov,
+				  .iovcnt = 1,
+				  .owner = col,
+				  .done = write_done};
+	atomic_fetch_add(&w->running, 1);
+	dev_submit(w->pool->devs[c->dev].dev, &col->io);
+}
+
+static void write_all(struct txg_sync *s, const struct bp *bp, struct chunk *chunk,
+		      const void *data, void *own, atomic_bool *failed)
+{
+	struct write_req *w = mem_zalloc(sizeof(*w));
+
+	w->pool = s->pool;
+	w->chunk = chunk;
+	w->sector = bp->sector;
+	w->bytes = sector_bytes(bp->psize);
+	w->own = own;
+	w->failed = failed;
+	atomic_init(&w->running, 1);
+	sync_io_begin(s->pool, w->bytes);
+	for (unsigned i = 0; i < chunk->ncols; i++)
+		write_column(w, i, data);
+	write_end(w);
+}
+
+/* Sets what the bp says of the stored bytes; returns the compressed copy if there is one. Without
+   memory for one the block is stored as it is. */
+static void *encode(const struct block_write *w, struct bp *bp)
+{
+	void *own = w->comp == COMP_OFF ? NULL : dev_buf_alloc(sector_bytes(w->lsize));
+	uint32_t n = 0;
+
+	if (own)
+		n = block_compress(w->comp, w->comp_level, w->data, w->lsize, own, w->lsize);
+	if (n) {
+		memset((char *)own + n, 0, sector_bytes(n) - n);
+	} else {
+		free(own);
+		own = NULL;
+	}
+	bp->comp = n ? w->comp : COMP_OFF;
+	bp->psize = n ? n : w->lsize;
+	block_checksum(w->cksum, own ? own : w->data, bp->psize, bp->sum);
+	return own;
+}
+
+int block_write(struct txg_sync *s, const struct block_write *w, struct bp *out)
+{
+	struct chunk *chunk;
+	void *own;
+	int rc;
+
+	assert(w->lsize > 0 && w->lsize <= BLOCK_MAX);
+	*out = (struct bp){.lsize = w->lsize,
+			   .type = w->type,
+			   .level = w->level,
+			   .cksum = w->cksum,
+			   .birth = s->txg};
+	own = encode(w, out);
+	rc = alloc_run(s, w->class, bp_sectors(out), &chunk, &out->sector);
+	if (rc) {
+		free(own);
+		return rc;
+	}
+	out->chunk = chunk->id;
+	write_all(s, out, chunk, own ? own : w->data, own, w->failed);
+	return 0;
+}
+
+void block_write_at(struct txg_sync *s, const struct bp *bp, struct chunk *chunk, const void *data,
+		    atomic_bool *failed)
+{
+	write_all(s, bp, chunk, data, NULL, failed);
+}
+
+/* ---- reading ---- */
+
+struct repair_col {
+	struct read_req *req;
+	struct dev_io io;
+	struct iovec iov;
+};
+
+struct read_req {
+	struct pool *pool;
+	struct block_read *r;
+	struct chunk *chunk;
+	void *stored; /* r->buf if the block is not compressed */
+	uint32_t bytes;
+	unsigned col;   /* being read */
+	unsigned tried; /* masks of columns */
+	unsigned bad;   /* of those tried: not the block */
+	struct dev_io io;
+	struct iovec iov;
+	struct work work;
+	atomic_uint repairing;
+	struct repair_col repairs[CHUNK_COLS_MAX];
+};
+
+static struct read_req *req_of(struct work *work)
+{
+	return (struct read_req *)((char *)work - offsetof(struct read_req, work));
+}
+
+static void read_finish(struct read_req *q, int result)
+{
+	struct block_read *r = q->r;
+
+	if (q->stored != r->buf)
+		free(q->stored);
+	free(q);
+	r->result = result;
+	r->done(r);
+}
+
+/* Neighbouring megabytes go to different columns, so that all devices work. */
+static int next_column(const struct read_req *q)
+{
+	unsigned n = q->chunk->ncols, first = (q->r->bp.sector >> 8) % n;
+
+	for (unsigned i = 0; i < n; i++) {
+		unsigned col = (first + i) % n;
+
+		if (!(q->tried & 1u << col) && chunk_col_good(q->pool, q->chunk, col))
+			return (int)col;
+	}
+	return -1;
+}
+
+static void no_good_copy(struct read_req *q)
+{
+	char text[128];
+
+	atomic_fetch_add(&q->pool->data_errors, 1);
+	pool_log(q->pool, TARN_LOG_ERROR, "no good copy of block %s", bp_print(&q->r->bp, text));
+	read_finish(q, -EIO);
+}
+
+static void read_arrived(struct dev_io *io)
+{
+	struct read_req *q = io->owner;
+
+	workq_submit(q->pool->wq, &q->work);
+}
+
+/* False: no column is left to be tried. */
+static bool read_try(struct read_req *q)
+{
+	int col = next_column(q);
+
+	if (col < 0)
+		return false;
+	q->col = (unsigned)col;
+	q->tried |= 1u << col;
+	q->iov = (struct iovec){.iov_base = q->stored, .iov_len = q->bytes};
+	q->io = (struct dev_io){.op = DEV_READ,
+				.offset = chunk_offset(q->pool, q->chunk, q->col, q->r->bp.sector),
+				.length = q->bytes,
+				.iov = &q->iov,
+				.iovcnt = 1,
+				.owner = q,
+				.done = read_arrived};
+	dev_submit(q->pool->devs[q->chunk->cols[col].dev].dev, &q->io);
+	return true;
+}
+
+static bool content_good(const struct read_req *q)
+{
+	const struct bp *bp = &q->r->bp;
+	uint8_t sum[32];
+
+	block_checksum(bp->cksum, q->stored, bp->psize, sum);
+	return !memcmp(sum, bp->sum, sizeof(sum));
+}
+
+static void read_decode(struct read_req *q)
+{
+	const struct bp *bp = &q->r->bp;
+	char *buf = q->r->buf;
+	int rc = 0;
+
+	if (q->stored != buf)
+		rc = block_decompress(bp->comp, q->stored, bp->psize, buf, bp->lsize);
+	memset(buf + bp->lsize, 0, sector_bytes(bp->lsize) - bp->lsize);
+	if (rc)
+		no_good_copy(q);
+	else
+		read_finish(q, 0);
+}
+
+/* ---- repairing ---- */
+
+static void repairs_done(struct work *work)
+{
+	read_decode(req_of(work));
+}
+
+static void repair_end(struct read_req *q)
+{
+	if (atomic_fetch_sub(&q->repairing, 1) != 1)
+		return;
+	q->work.fn = repairs_done;
+	workq_submit(q->pool->wq, &q->work);
+}
+
+static void repair_written(struct dev_io *io)
+{
+	struct repair_col *col = io->owner;
+	struct read_req *q = col->req;
+	struct pool_dev *dev = &q->pool->devs[q->chunk->cols[col - q->repairs].dev];
+
+	if (io->result)
+		device_error(q->pool, dev, &dev->write_errors, "repairing", io->result);
+	else
+		pool_log(q->pool, TARN_LOG_WARN, "repaired %u bytes on %s at %llu", q->bytes,
+			 dev->path, (unsigned long long)io->offset);
+	repair_end(q);
+}
+
+/*
+ * The gate for writing over a live location. The block is still allocated, for its bp was found
+ * inside the caller's epoch, which lasts until done(); its place is written once, so nobody
+ * else writes there but another repair with the same bytes; the column is still the one that
+ * was read; the source was verified against the bp.
+ */
+static bool may_repair(const struct read_req *q, unsigned col)
+{
+	return chunks_loaded(q->pool) && chunk_col_good(q->pool, q->chunk, col) &&
+	       pool_may_write(q->pool);
+}
+
+static void repair(struct read_req *q)
+{
+	/* The checksum does not cover the padding: it is zero on every good copy. */
+	memset((char *)q->stored + q->r->bp.psize, 0, q->bytes - q->r->bp.psize);
+	atomic_init(&q->repairing, 1);
+	for (unsigned i = 0; i < q->chunk->ncols; i++) {
+		struct repair_col *col = &q->repairs[i];
+
+		if (!(q->bad & 1u << i) || !may_repair(q, i))
+			continue;
+		col->req = q;
+		col->iov = q->iov;
+		col->io =
+		    (struct dev_io){.op = DEV_WRITE,
+				    .offset = chunk_offset(q->pool, q->chunk, i, q->r->bp.sector),
+				    .length = q->bytes,
+				    .iov = &col->iov,
+				    .iovcnt = 1,
+				    .owner = col,
+				    .done = repair_written};
+		atomic_fetch_add(&q->repairing, 1);
+		dev_submit(q->pool->devs[q->chunk->cols[i].dev].dev, &col->io);
+	}
+	repair_end(q);
+}
+
+static void read_check(struct work *work)
+{
+	struct read_req *q = req_of(work);
+	struct pool_dev *dev = &q->pool->devs[q->chunk->cols[q->col].dev];
+
+	if (!q->io.result && content_good(q)) {
+		if (q->bad)
+			repair(q);
+		else
+			read_decode(q);
+		return;
+	}
+	if (q->io.result)
+		device_error(q->pool, dev, &dev->read_errors, "reading", q->io.result);
+	else
+		atomic_fetch_add(&dev->checksum_errors, 1);
+	q->bad |= 1u << q->col;
+	if (!read_try(q))
+		no_good_copy(q);
+}
+
+static void read_refused(struct work *work)
+{
+	no_good_copy(req_of(work));
+}
+
+void block_read(struct pool *pool, struct block_read *r)
+{
+	struct read_req *q = mem_zalloc(sizeof(*q));
+	uint32_t sectors = bp_sectors(&r->bp);
+
+	q->pool = pool;
+	q->r = r;
+	q->bytes = sectors << SECTOR_SHIFT;
+	q->chunk = chunk_find(pool, r->bp.chunk);
+	q->stored = r->bp.comp == COMP_OFF ? r->buf : mem_must(dev_buf_alloc(q->bytes));
+	q->work.fn = read_check;
+	if (!q->chunk || sectors > q->chunk->sectors ||
+	    r->bp.sector > q->chunk->sectors - sectors || !read_try(q)) {
+		q->work.fn = read_refused;
+		workq_submit(pool->wq, &q->work);
+	}
+}
+
+/* ---- waiting for a block; import and the sync thread ---- */
+
+static void posted(struct block_read *r)
+{
+	sem_post(r->owner);
+}
+
+int block_read_wait(struct pool *pool, const struct bp *bp, void *buf)
+{
+	struct block_read r = {.bp = *bp, .buf = buf, .done = posted};
+	sem_t done;
+
+	sem_init(&done, 0, 0);
+	r.owner = &done;
+	r.epoch = read_enter(pool);
+	block_read(pool, &r);
+	while (sem_wait(&done))
+		continue; /* interrupted */
+	read_leave(pool, r.epoch);
+	sem_destroy(&done);
+	return r.result;
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+/* Reservations and what a pool says about its space. */
+#include "pool/alloc_impl.h"
+
+static uint64_t slop_sectors(uint64_t size)
+{
+	uint64_t least = (16u << 20) / SECTOR_SIZE;
+
+	if (least > size / 4)
+		least = size / 4;
+	return size / 32 > least ? size / 32 : least;
+}
+
+/* Sectors that must stay free: half of the slop is for removing on a full pool, the other half
+   for what the sync writes of its own. */
+static uint64_t kept_back(const struct alloc *a, enum tx_kind kind)
+{
+	uint64_t slop = slop_sectors(atomic_load(&a->size));
+
+	return kind == TX_FREEING ? slop / 2 : slop;
+}
+
+static bool fits(const struct alloc *a, uint64_t reserved, enum tx_kind kind, uint64_t spare)
+{
+	uint64_t sectors = reserved / SECTOR_SIZE + 1;
+
+	/* A window may take just one block of half its size and a bit: two windows for each. */
+	if (kind == TX_NORMAL && 2 * sectors + spare > atomic_load(&a->large))
+		return false;
+	return sectors + kept_back(a, kind) + spare <= atomic_load(&a->free);
+}
+
+/* Whether it would fit if everything unsettled came back. */
+static enum reserve_result wait_or_full(struct pool *pool, uint64_t others, uint64_t cost,
+					enum tx_kind kind)
+{
+	struct alloc *a = pool->alloc;
+	uint64_t used = atomic_load(&a->used), size = atomic_load(&a->size);
+	bool unsettled = others || atomic_load(&a->deferred) ||
+			 txg_committed(pool) < atomic_load(&a->slabs_back);
+
+	if (!unsettled || used + kept_back(a, kind) + cost / SECTOR_SIZE + 1 > size)
+		return RESERVE_FULL;
+	return RESERVE_WAIT;
+}
+
+enum reserve_result alloc_reserve(struct pool *pool, uint64_t txg, uint64_t bytes,
+				  enum tx_kind kind)
+{
+	struct alloc *a = pool->alloc;
+	uint64_t cost = bytes * atomic_load(&a->cost);
+	uint64_t others = atomic_fetch_add(&a->reserved_total, cost);
+
+	if (!fits(a, others + cost, kind, 0)) {
+		atomic_fetch_sub(&a->reserved_total, cost);
+		return wait_or_full(pool, others, cost, kind);
+	}
+	atomic_fetch_add(&a->reserved[txg % 4], cost);
+	return RESERVE_OK;
+}
+
+bool alloc_reserve_ahead(struct pool *pool, uint64_t txg, uint64_t bytes)
+{
+	struct alloc *a = pool->alloc;
+	uint64_t cost = bytes * atomic_load(&a->cost);
+	uint64_t others = atomic_fetch_add(&a->reserved_total, cost);
+
+	if (!fits(a, others + cost, TX_NORMAL, atomic_load(&a->size) / 8)) {
+		atomic_fetch_sub(&a->reserved_total, cost);
+		return false;
+	}
+	atomic_fetch_add(&a->reserved[txg % 4], cost);
+	return true;
+}
+
+void reserve_settle(struct pool *pool, uint64_t txg)
+{
+	struct alloc *a = pool->alloc;
+
+	atomic_fetch_sub(&a->reserved_total, atomic_exchange(&a->reserved[txg % 4], 0));
+}
+
+bool alloc_frees_pending(struct pool *pool)
+{
+	struct alloc *a = pool->alloc;
+
+	return atomic_load(&a->deferred) || txg_committed(pool) < atomic_load(&a->slabs_back);
+}
+
+void pool_space(struct pool *pool, struct pool_space *out)
+{
+	struct alloc *a = pool->alloc;
+	uint64_t size = atomic_load(&a->size), used = atomic_load(&a->used);
+	uint64_t kept = slop_sectors(size);
+
+	*out = (struct pool_space){
+	    .size = size * SECTOR_SIZE,
+	    .allocated = used * SECTOR_SIZE,
+	    .avail = used + kept < size ? (size - used - kept) * SECTOR_SIZE : 0,
+	};
+}
