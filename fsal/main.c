@@ -46,8 +46,8 @@ static int (*default_unload)(struct fsal_module *module);
 
 /* ---- the TARN block ---- */
 
-/* A number of bytes with an optional K, M, G or T: "16G". */
-static bool parse_size(const char *text, uint64_t *out)
+/* A number with an optional K, M, G or T: "16G". */
+static bool parse_number(const char *text, uint64_t *out)
 {
 	static const char units[] = "KMGT";
 	char *end;
@@ -67,35 +67,66 @@ static bool parse_size(const char *text, uint64_t *out)
 	return errno == 0 && (*out >> shift) == value;
 }
 
-static int size_handler(const char *token, enum term_type hint, struct config_item *item,
-			void *param, void *node, struct config_error_type *err_type)
+static int number_handler(const char *token, enum term_type hint, struct config_item *item,
+			  void *param, void *node, struct config_error_type *err_type)
 {
 	(void)hint, (void)node;
-	if (parse_size(token, param))
+	if (parse_number(token, param))
 		return 0;
 	LogCrit(COMPONENT_CONFIG,
-		"TARN { %s = %s }: give a number of bytes, or one with K, M, G or T in quotes "
-		"(\"16G\")",
+		"TARN { %s = %s }: give a number, or one with K, M, G or T in quotes (\"16G\")",
 		item->name, token);
 	err_type->invalid = true;
 	return 1;
 }
 
-static void *size_init(void *link, void *self)
+static void *number_init(void *link, void *self)
 {
 	(void)link;
 	return self; /* the defaults are set before the block is read */
 }
 
+#define NUMBER(name, member) CONF_ITEM_PROC(name, number_init, number_handler, fsal_options, member)
+
 static struct config_item tarn_items[] = {
-    CONF_ITEM_PROC("Arc_Max", size_init, size_handler, fsal_options, arc_max),
-    CONF_ITEM_PROC("Dirty_Max", size_init, size_handler, fsal_options, dirty_max),
-    CONF_ITEM_PROC("Io_Max", size_init, size_handler, fsal_options, io_max),
-    CONF_ITEM_UI32("Threads", 0, 1024, 0, fsal_options, threads),
-    CONF_ITEM_UI32("Txg_Seconds", 1, 60, 5, fsal_options, txg_seconds),
+    NUMBER("Arc_Max", arc_max),
+    NUMBER("Dirty_Max", dirty_max),
+    NUMBER("Io_Max", io_max),
+    NUMBER("Threads", threads),
+    NUMBER("Txg_Seconds", txg_seconds),
     CONF_ITEM_STR("Import", 1, MAXPATHLEN, NULL, fsal_options, import),
     CONFIG_EOL,
 };
+
+static const struct {
+	const char *name;
+	size_t offset;
+	uint64_t min, max; /* besides 0, if that is the default */
+	bool zero;
+} ranges[] = {
+    {"Arc_Max", offsetof(struct fsal_options, arc_max), 1 << 20, 1ULL << 50, true},
+    {"Dirty_Max", offsetof(struct fsal_options, dirty_max), 1 << 20, 1ULL << 50, true},
+    {"Io_Max", offsetof(struct fsal_options, io_max), MAX_IO, 1ULL << 50, false},
+    {"Threads", offsetof(struct fsal_options, threads), 1, 1024, true},
+    {"Txg_Seconds", offsetof(struct fsal_options, txg_seconds), 1, 60, false},
+};
+
+static bool options_in_range(const struct fsal_options *options)
+{
+	bool good = true;
+
+	for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
+		uint64_t value = *(const uint64_t *)((const char *)options + ranges[i].offset);
+		if ((value >= ranges[i].min && value <= ranges[i].max) ||
+		    (value == 0 && ranges[i].zero))
+			continue;
+		LogCrit(COMPONENT_CONFIG,
+			"TARN { %s = %" PRIu64 " }: must be from %" PRIu64 " to %" PRIu64,
+			ranges[i].name, value, ranges[i].min, ranges[i].max);
+		good = false;
+	}
+	return good;
+}
 
 static struct config_block tarn_block = {
     .dbus_interface_name = "org.ganesha.nfsd.config.fsal.tarn",
@@ -112,17 +143,13 @@ static bool options_read(config_file_t config, struct config_error_type *err_typ
 	struct config_error_type before = *err_type;
 
 	err_type->bogus = err_type->invalid = false;
-	TARN.options = (struct fsal_options){.io_max = (uint64_t)1 << 30};
+	TARN.options = (struct fsal_options){.io_max = (uint64_t)1 << 30, .txg_seconds = 5};
 	int r = load_config_from_parse(config, &tarn_block, &TARN.options, true, err_type);
 	bool good =
 	    r >= 0 && !err_type->bogus && !err_type->invalid && err_type->errors == before.errors;
 	err_type->bogus |= before.bogus;
 	err_type->invalid |= before.invalid;
-	if (good && TARN.options.io_max < MAX_IO) {
-		LogCrit(COMPONENT_CONFIG, "TARN { Io_Max }: at least 1M");
-		good = false;
-	}
-	return good;
+	return good && options_in_range(&TARN.options);
 }
 
 /* ---- the engine ---- */
@@ -185,8 +212,8 @@ static int engine_start(void)
 	struct tarn_config config = {
 	    .arc_max = TARN.options.arc_max,
 	    .dirty_max = TARN.options.dirty_max,
-	    .threads = TARN.options.threads,
-	    .txg_seconds = TARN.options.txg_seconds,
+	    .threads = (unsigned)TARN.options.threads,
+	    .txg_seconds = (unsigned)TARN.options.txg_seconds,
 	    .log = engine_log,
 	};
 	int r;

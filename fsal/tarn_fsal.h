@@ -29,7 +29,8 @@
 struct fsal_options {
 	uint64_t arc_max, dirty_max; /* bytes, 0 = the engine's default */
 	uint64_t io_max;             /* bytes of READ and WRITE under way */
-	uint32_t threads, txg_seconds;
+	uint64_t threads;            /* 0 = the engine's default */
+	uint64_t txg_seconds;
 	char *import; /* colon-separated places of pools to import at start, or NULL */
 };
 
