@@ -5,7 +5,10 @@
  *
  *   engine.c    the engine and its table of pools
  *   check.c     may this device be used?
- *   pool.c      the public functions of <tarn/pool.h>
+ *   scan.c      which devices have labels?
+ *   pool.c      the public functions of <tarn/pool.h>: create, add, destroy, export
+ *   import.c    those for import
+ *   status.c    those that inspect a pool, its properties and history
  *   dataset.c   the public functions of <tarn/dataset.h>
  *
  * Locks: `admin` serialises calls that change the table (may be held over I/O, never by file
@@ -33,7 +36,8 @@ struct engine_pool {
 };
 
 struct tarn_engine {
-	struct tarn_config config; /* defaults filled in, strings owned */
+	struct tarn_config config; /* defaults filled in */
+	char host[64];             /* config.host */
 	struct workq *wq;
 	struct cache *cache;
 	pthread_mutex_t admin;
@@ -50,5 +54,12 @@ int engine_pool_get_guid(struct tarn_engine *engine, uint64_t guid, struct engin
 /* The pool whose name follows `after` (NULL: the first); NULL at the end. */
 struct engine_pool *engine_pool_next(struct tarn_engine *engine, const char *after);
 void engine_pool_put(struct tarn_engine *engine, struct engine_pool *p);
+
+/* For pool.c and import.c, under admin: a pool joins the table (and is told of), or leaves it:
+   then no use is left and nobody else can see it. */
+int engine_pool_add(struct tarn_engine *engine, struct pool *pool, struct catalog *catalog);
+struct engine_pool *engine_pool_remove(struct tarn_engine *engine, const char *name);
+/* Writes everything and closes a removed pool; frees p. */
+int engine_pool_export(struct tarn_engine *engine, struct engine_pool *p);
 
 #endif

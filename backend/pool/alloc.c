@@ -2,6 +2,7 @@
 #include "pool/alloc.h"
 
 #include "pool/alloc_impl.h"
+#include "pool/alog.h"
 #include "pool/slab.h"
 #include "pool/txgs.h"
 #include "util/mem.h"
@@ -265,6 +266,19 @@ void alloc_refresh(struct pool *pool)
 	atomic_store(&a->deferred, a->deferred_sectors);
 	/* A block of metadata on a single device takes its sectors twice. */
 	atomic_store(&a->cost, dup ? 2 : 1);
+}
+
+void pool_group_space(struct pool *pool, uint32_t group, struct pool_space *out)
+{
+	struct alloc *a = pool->alloc;
+	uint64_t size = group_total_slabs(pool, group) * (uint64_t)slab_sectors(pool, group);
+
+	pthread_mutex_lock(&a->lock);
+	*out = (struct pool_space){
+	    .size = size * SECTOR_SIZE,
+	    .allocated = (a->groups[group].used + a->groups[group].overhead) * SECTOR_SIZE,
+	};
+	pthread_mutex_unlock(&a->lock);
 }
 
 static void refill_credit(struct pool *pool)
@@ -667,8 +681,9 @@ int alloc_create(struct pool *pool)
 	TAILQ_INIT(&a->unchecked);
 	TAILQ_INIT(&a->batches);
 	SLIST_INIT(&a->touched);
+	a->alog = alog_new();
 	pool->alloc = a;
-	return 0;
+	return a->alog ? 0 : -ENOMEM;
 }
 
 void alloc_destroy(struct pool *pool)
@@ -679,6 +694,7 @@ void alloc_destroy(struct pool *pool)
 	if (!a)
 		return;
 	defer_destroy(pool);
+	alog_free(a->alog);
 	for (uint32_t i = 0; i < POOL_GROUPS_MAX; i++) {
 		while ((cs = TAILQ_FIRST(&a->groups[i].chunks))) {
 			TAILQ_REMOVE(&a->groups[i].chunks, cs, group_link);

@@ -169,5 +169,7 @@ struct pool_space {
 	uint64_t size, allocated, avail;
 };
 void pool_space(struct pool *pool, struct pool_space *out);
+/* One group's size and allocated (avail is 0). */
+void pool_group_space(struct pool *pool, uint32_t group, struct pool_space *out);
 
 #endif

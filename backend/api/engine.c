@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+#include "api/engine.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "fs/fs.h"
+
+#define LIMIT_MIN (8ull << 20)
+
+/* ---- defaults ---- */
+
+static uint64_t memory(void)
+{
+	struct sysinfo info;
+
+	return sysinfo(&info) ? 1ull << 30 : (uint64_t)info.totalram * info.mem_unit;
+}
+
+/* The same at each start; /etc/machine-id tells hosts of one name apart. */
+static uint64_t host_id(const char *host)
+{
+	char text[64];
+	int fd = open("/etc/machine-id", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof(text));
+	uint64_t id = n < 32 ? XXH3_64bits(host, strlen(host)) : XXH3_64bits(text, (size_t)n);
+
+	if (fd >= 0)
+		close(fd);
+	return id ? id : 1;
+}
+
+static bool limits_good(uint64_t arc_max, uint64_t dirty_max)
+{
+	uint64_t all = memory();
+
+	return arc_max >= LIMIT_MIN && arc_max <= all && dirty_max >= LIMIT_MIN && dirty_max <= all;
+}
+
+static void fill_config(struct tarn_engine *engine, const struct tarn_config *config)
+{
+	struct tarn_config *c = &engine->config;
+
+	*c = *config;
+	if (c->host)
+		strncpy(engine->host, c->host, sizeof(engine->host) - 1);
+	else if (gethostname(engine->host, sizeof(engine->host) - 1))
+		strcpy(engine->host, "localhost");
+	c->host = engine->host;
+	c->host_id = c->host_id ? c->host_id : host_id(engine->host);
+	c->arc_max = c->arc_max ? c->arc_max : memory() / 4;
+	c->dirty_max = c->dirty_max ? c->dirty_max : memory() / 8;
+	c->threads = c->threads ? c->threads : (unsigned)get_nprocs();
+	c->txg_seconds = c->txg_seconds ? c->txg_seconds : 5;
+}
+
+/* ---- the engine ---- */
+
+int tarn_engine_create(const struct tarn_config *config, struct tarn_engine **out)
+{
+	struct tarn_engine *engine = calloc(1, sizeof(*engine));
+	int rc;
+
+	if (!engine)
+		return -ENOMEM;
+	fill_config(engine, config);
+	rc = limits_good(engine->config.arc_max, engine->config.dirty_max) ? 0 : -EINVAL;
+	rc = rc ? rc : workq_create(engine->config.threads, &engine->wq);
+	rc = rc ? rc : cache_create(engine->config.arc_max, &engine->cache);
+	if (rc) {
+		workq_destroy(engine->wq);
+		free(engine);
+		return rc;
+	}
+	pthread_mutex_init(&engine->admin, NULL);
+	pthread_mutex_init(&engine->table, NULL);
+	pthread_cond_init(&engine->unused, NULL);
+	*out = engine;
+	return 0;
+}
+
+void tarn_engine_destroy(struct tarn_engine *engine)
+{
+	pthread_mutex_lock(&engine->admin);
+	while (engine->pools) {
+		struct engine_pool *p = engine_pool_remove(engine, engine->pools->name);
+
+		engine_pool_export(engine, p); /* says itself what went wrong */
+	}
+	pthread_mutex_unlock(&engine->admin);
+	cache_destroy(engine->cache);
+	workq_destroy(engine->wq);
+	pthread_mutex_destroy(&engine->admin);
+	pthread_mutex_destroy(&engine->table);
+	pthread_cond_destroy(&engine->unused);
+	free(engine);
+}
+
+int tarn_engine_set_limits(struct tarn_engine *engine, uint64_t arc_max, uint64_t dirty_max)
+{
+	struct tarn_config *c = &engine->config;
+	int rc = -EINVAL;
+
+	pthread_mutex_lock(&engine->admin);
+	arc_max = arc_max ? arc_max : c->arc_max;
+	dirty_max = dirty_max ? dirty_max : c->dirty_max;
+	if (limits_good(arc_max, dirty_max)) {
+		c->arc_max = arc_max;
+		cache_set_max(engine->cache, arc_max);
+		/* Pools read it whenever they take in a change. */
+		__atomic_store_n(&c->dirty_max, dirty_max, __ATOMIC_RELAXED);
+		rc = 0;
+	}
+	pthread_mutex_unlock(&engine->admin);
+	return rc;
+}
+
+void tarn_engine_cache_stats(struct tarn_engine *engine, struct tarn_cache_stats *out)
+{
+	cache_stats(engine->cache, out);
+}
+
+void tarn_pool_on_change(struct tarn_engine *engine,
+			 void (*fn)(void *arg, const char *name, uint64_t guid, bool present),
+			 void *arg)
+{
+	pthread_mutex_lock(&engine->admin);
+	engine->on_change = fn;
+	engine->on_change_arg = arg;
+	pthread_mutex_unlock(&engine->admin);
+}
+
+/* ---- the table ---- */
+
+static struct engine_pool *use(struct engine_pool *p)
+{
+	if (!p || p->going)
+		return NULL;
+	p->uses++;
+	return p;
+}
+
+int engine_pool_get(struct tarn_engine *engine, const char *name, struct engine_pool **out)
+{
+	struct engine_pool *p;
+
+	pthread_mutex_lock(&engine->table);
+	p = engine->pools;
+	while (p && strcmp(p->name, name) != 0)
+		p = p->next;
+	*out = use(p);
+	pthread_mutex_unlock(&engine->table);
+	return *out ? 0 : -ENXIO;
+}
+
+int engine_pool_get_guid(struct tarn_engine *engine, uint64_t guid, struct engine_pool **out)
+{
+	struct engine_pool *p;
+
+	pthread_mutex_lock(&engine->table);
+	p = engine->pools;
+	while (p && p->guid != guid)
+		p = p->next;
+	*out = use(p);
+	pthread_mutex_unlock(&engine->table);
+	return *out ? 0 : -ENXIO;
+}
+
+struct engine_pool *engine_pool_next(struct tarn_engine *engine, const char *after)
+{
+	struct engine_pool *p, *found = NULL;
+
+	pthread_mutex_lock(&engine->table);
+	for (p = engine->pools; p && !found; p = p->next) {
+		if (!after || strcmp(p->name, after) > 0)
+			found = use(p);
+	}
+	pthread_mutex_unlock(&engine->table);
+	return found;
+}
+
+void engine_pool_put(struct tarn_engine *engine, struct engine_pool *p)
+{
+	pthread_mutex_lock(&engine->table);
+	if (--p->uses == 0)
+		pthread_cond_broadcast(&engine->unused);
+	pthread_mutex_unlock(&engine->table);
+}
+
+static void tell(struct tarn_engine *engine, const struct engine_pool *p, bool present)
+{
+	if (engine->on_change)
+		engine->on_change(engine->on_change_arg, p->name, p->guid, present);
+}
+
+int engine_pool_add(struct tarn_engine *engine, struct pool *pool, struct catalog *catalog)
+{
+	struct engine_pool *p = calloc(1, sizeof(*p)), **at;
+
+	if (!p)
+		return -ENOMEM;
+	strcpy(p->name, pool->name);
+	p->guid = pool->guid;
+	p->pool = pool;
+	p->catalog = catalog;
+	pthread_mutex_lock(&engine->table);
+	for (at = &engine->pools; *at && strcmp((*at)->name, p->name) < 0;)
+		at = &(*at)->next;
+	p->next = *at;
+	*at = p;
+	pthread_mutex_unlock(&engine->table);
+	tell(engine, p, true);
+	return 0;
+}
+
+struct engine_pool *engine_pool_remove(struct tarn_engine *engine, const char *name)
+{
+	struct engine_pool *p, **at;
+
+	pthread_mutex_lock(&engine->table);
+	p = engine->pools;
+	while (p && strcmp(p->name, name) != 0)
+		p = p->next;
+	if (p)
+		p->going = true;
+	pthread_mutex_unlock(&engine->table);
+	if (!p)
+		return NULL;
+	tell(engine, p, false);
+	pthread_mutex_lock(&engine->table);
+	while (p->uses)
+		pthread_cond_wait(&engine->unused, &engine->table);
+	for (at = &engine->pools; *at != p;)
+		at = &(*at)->next;
+	*at = p->next;
+	pthread_mutex_unlock(&engine->table);
+	return p;
+}
+
+int engine_pool_export(struct tarn_engine *engine, struct engine_pool *p)
+{
+	int rc = catalog_close(p->catalog, fs_drop);
+	int closed;
+
+	cache_remove_pool(engine->cache, p->guid);
+	closed = pool_close(p->pool, rc == 0);
+	free(p);
+	return rc ? rc : closed;
+}

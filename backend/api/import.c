@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+#include <errno.h>
+#include <stdlib.h>
+
+#include "api/engine.h"
+#include "api/scan.h"
+#include "fs/fs.h"
+
+/* ---- scan ---- */
+
+static bool present(const struct scan *scan, uint64_t pool_guid, uint64_t dev_guid)
+{
+	for (size_t i = 0; i < scan->n; i++) {
+		if (scan->devs[i].label->pool_guid == pool_guid &&
+		    scan->devs[i].label->dev_guid == dev_guid)
+			return true;
+	}
+	return false;
+}
+
+static void put_candidate(const struct scan *scan, const struct label *label,
+			  struct tarn_import_candidate *out)
+{
+	strcpy(out->name, label->name);
+	strcpy(out->host, label->host);
+	out->guid = label->pool_guid;
+	out->active = label->state == LABEL_ACTIVE;
+	out->devs_total = label->ndevs;
+	out->importable = true;
+	for (uint32_t g = 0; g < label->ngroups; g++) {
+		const struct label_group *group = &label->groups[g];
+		uint32_t found = 0;
+
+		for (uint32_t i = 0; i < group->ndevs; i++)
+			found +=
+			    present(scan, label->pool_guid, label->devs[group->first_dev + i].guid);
+		out->devs_found += found;
+		out->importable &= found > 0;
+	}
+	for (size_t i = 0; i < scan->n; i++) {
+		const struct scan_dev *d = &scan->devs[i];
+
+		if (d->label->pool_guid == label->pool_guid && d->newest_txg > out->txg)
+			out->txg = d->newest_txg;
+	}
+}
+
+static bool imported_guid(struct tarn_engine *engine, uint64_t guid)
+{
+	struct engine_pool *p;
+
+	if (engine_pool_get_guid(engine, guid, &p))
+		return false;
+	engine_pool_put(engine, p);
+	return true;
+}
+
+/* Whether devs[i] is the first of its pool. */
+static bool first_of_pool(const struct scan *scan, size_t i)
+{
+	for (size_t k = 0; k < i; k++) {
+		if (scan->devs[k].label->pool_guid == scan->devs[i].label->pool_guid)
+			return false;
+	}
+	return true;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	const struct tarn_import_candidate *x = a, *y = b;
+	int c = strcmp(x->name, y->name);
+
+	return c ? c : x->guid < y->guid ? -1 : x->guid > y->guid;
+}
+
+int tarn_pool_scan(struct tarn_engine *engine, const char *const *paths, uint32_t npaths,
+		   struct tarn_import_candidate **out, uint32_t *count)
+{
+	struct scan scan;
+	uint32_t n = 0;
+	int rc = scan_paths(paths, npaths, &scan);
+
+	if (rc)
+		return rc;
+	*out = calloc(scan.n + 1, sizeof(**out));
+	for (size_t i = 0; i < scan.n && *out; i++) {
+		uint64_t guid = scan.devs[i].label->pool_guid;
+
+		if (first_of_pool(&scan, i) && !imported_guid(engine, guid))
+			put_candidate(&scan, scan_best(&scan, guid), &(*out)[n++]);
+	}
+	scan_free(&scan);
+	if (!*out)
+		return -ENOMEM;
+	qsort(*out, n, sizeof(**out), by_name);
+	*count = n;
+	return 0;
+}
+
+/* ---- which pool ---- */
+
+static int choose(struct tarn_engine *engine, const struct tarn_import_spec *spec,
+		  const struct scan *scan, const struct label **out, struct tarn_error *err)
+{
+	*out = NULL;
+	for (size_t i = 0; i < scan->n; i++) {
+		const struct label *best = scan_best(scan, scan->devs[i].label->pool_guid);
+
+		if (spec->name ? strcmp(best->name, spec->name) != 0
+			       : best->pool_guid != spec->guid)
+			continue;
+		if (spec->name && imported_guid(engine, best->pool_guid))
+			continue; /* its name may be another one now */
+		if (*out && (*out)->pool_guid != best->pool_guid)
+			return fail(err, -EEXIST,
+				    "there are several pools '%s'; name one by its GUID",
+				    spec->name);
+		*out = best;
+	}
+	if (*out)
+		return 0;
+	if (spec->name)
+		return fail(err, -ENOENT, "no pool '%s' was found", spec->name);
+	return fail(err, -ENOENT, "no pool with the GUID %llu was found",
+		    (unsigned long long)spec->guid);
+}
+
+static int check_free(struct tarn_engine *engine, const struct label *label, const char *name,
+		      struct tarn_error *err)
+{
+	const char *problem = pool_name_problem(name);
+	struct engine_pool *p;
+
+	if (problem)
+		return fail(err, -EINVAL, "'%.80s' can't be a pool's name: %s", name, problem);
+	if (imported_guid(engine, label->pool_guid))
+		return fail(err, -EEXIST, "pool '%s' is imported already", label->name);
+	if (engine_pool_get(engine, name, &p))
+		return 0;
+	engine_pool_put(engine, p);
+	return fail(err, -EEXIST, "a pool '%s' is imported already; -N gives this one another name",
+		    name);
+}
+
+/* ---- devices ---- */
+
+struct opened {
+	struct dev **devs;
+	const char **paths;
+	uint32_t n;
+};
+
+static void opened_free(struct opened *o, bool close)
+{
+	for (uint32_t i = 0; i < o->n && close; i++)
+		dev_close(o->devs[i]);
+	free(o->devs);
+	free(o->paths);
+	memset(o, 0, sizeof(*o));
+}
+
+/* What does not open is missing; but what somebody else holds is no pool to be imported. */
+static int open_devs(const struct scan *scan, uint64_t guid, bool read_only, struct opened *out,
+		     struct tarn_error *err)
+{
+	*out = (struct opened){.devs = calloc(scan->n, sizeof(*out->devs)),
+			       .paths = calloc(scan->n, sizeof(*out->paths))};
+	if (!out->devs || !out->paths) {
+		opened_free(out, true);
+		return fail(err, -ENOMEM, "out of memory");
+	}
+	for (size_t i = 0; i < scan->n; i++) {
+		const char *path = scan->devs[i].path;
+		int rc;
+
+		if (scan->devs[i].label->pool_guid != guid)
+			continue;
+		rc = dev_open(path, read_only ? DEV_OPEN_RDONLY : 0, &out->devs[out->n]);
+		if (rc == -EBUSY) {
+			opened_free(out, true);
+			return fail(err, rc, "'%s' is in use by another program", path);
+		}
+		if (!rc)
+			out->paths[out->n++] = path;
+	}
+	return 0;
+}
+
+/* ---- one attempt ---- */
+
+struct attempt {
+	struct tarn_engine *engine;
+	const struct scan *scan;
+	const struct label *label;
+	const char *name;
+	int flags;
+	uint32_t skip; /* newest uberblocks to leave out */
+};
+
+static int open_pool(const struct attempt *a, struct pool **out, struct tarn_error *err)
+{
+	struct opened o;
+	int rc = open_devs(a->scan, a->label->pool_guid, a->flags & TARN_READ_ONLY, &o, err);
+
+	if (rc)
+		return rc;
+	struct pool_open_args args = {
+	    .guid = a->label->pool_guid,
+	    .new_name = a->name,
+	    .devs = o.devs,
+	    .paths = o.paths,
+	    .ndevs = o.n,
+	    .flags = a->flags,
+	    .skip_uberblocks = a->skip,
+	    .watch_seconds = BEAT_WATCH,
+	};
+	rc = pool_open(&args, &a->engine->config, a->engine->wq, out, err);
+	opened_free(&o, false);
+	return rc;
+}
+
+/* *opened: the pool itself could be opened, what failed was its metadata. */
+static int attempt(const struct attempt *a, struct pool **pool, struct catalog **cat, bool *opened,
+		   struct tarn_error *err)
+{
+	int rc = open_pool(a, pool, err);
+
+	*opened = !rc;
+	if (rc)
+		return rc;
+	rc = catalog_open(*pool, a->engine->cache, cat, err);
+	if (rc) {
+		cache_remove_pool(a->engine->cache, a->label->pool_guid);
+		pool_close(*pool, (*pool)->was_exported);
+	}
+	return rc;
+}
+
+static void close_attempt(const struct attempt *a, struct pool *pool, struct catalog *cat)
+{
+	catalog_close(cat, fs_drop);
+	cache_remove_pool(a->engine->cache, a->label->pool_guid);
+	pool_close(pool, false);
+}
+
+/* Reads only: finds the newest uberblock whose metadata can be read, from a->skip on. */
+static int try_read_only(struct attempt *a, struct tarn_error *err)
+{
+	struct attempt reading = *a;
+	struct tarn_error first = {0}, now;
+	struct catalog *cat;
+	struct pool *pool;
+	bool opened;
+	int rc;
+
+	reading.flags = (a->flags & TARN_FORCE) | TARN_READ_ONLY;
+	for (;; reading.skip++) {
+		if (reading.skip)
+			reading.flags |= TARN_REWIND;
+		rc = attempt(&reading, &pool, &cat, &opened, &now);
+		if (!rc) {
+			close_attempt(&reading, pool, cat);
+			a->skip = reading.skip;
+			a->flags |= reading.flags & TARN_REWIND;
+			return 0;
+		}
+		if (!first.code)
+			first = now;
+		if (!opened || !(a->flags & TARN_REWIND))
+			break;
+	}
+	*err = first;
+	return rc;
+}
+
+/* ---- import ---- */
+
+static int import(struct attempt *a, int flags, struct tarn_error *err)
+{
+	struct catalog *cat;
+	struct pool *pool;
+	bool opened;
+	int rc = 0;
+
+	if (flags & (TARN_DRY_RUN | TARN_REWIND))
+		rc = try_read_only(a, err);
+	if (rc || (flags & TARN_DRY_RUN))
+		return rc;
+	rc = attempt(a, &pool, &cat, &opened, err);
+	if (rc)
+		return rc;
+	if (a->skip)
+		pool_log(pool, TARN_LOG_WARN, "rewound to txg %llu: %u newer uberblocks left out",
+			 (unsigned long long)pool->uber.txg, a->skip);
+	rc = engine_pool_add(a->engine, pool, cat);
+	if (rc) {
+		close_attempt(a, pool, cat);
+		return fail(err, rc, "out of memory");
+	}
+	return 0;
+}
+
+int tarn_pool_import(struct tarn_engine *engine, const struct tarn_import_spec *spec,
+		     struct tarn_error *err)
+{
+	struct tarn_error local;
+	struct scan scan;
+	const struct label *label;
+	int rc = scan_paths(spec->paths, spec->npaths, &scan);
+
+	err = err ? err : &local;
+	if (rc)
+		return fail(err, rc, "the devices can't be looked for: %s", strerror(-rc));
+	pthread_mutex_lock(&engine->admin);
+	rc = choose(engine, spec, &scan, &label, err);
+	if (!rc) {
+		struct attempt a = {.engine = engine,
+				    .scan = &scan,
+				    .label = label,
+				    .name = spec->new_name ? spec->new_name : label->name,
+				    .flags = spec->flags & ~TARN_DRY_RUN};
+
+		rc = check_free(engine, label, a.name, err);
+		rc = rc ? rc : import(&a, spec->flags, err);
+	}
+	pthread_mutex_unlock(&engine->admin);
+	scan_free(&scan);
+	return rc;
+}

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+#include <errno.h>
+#include <stdlib.h>
+
+#include "api/check.h"
+#include "api/engine.h"
+#include "api/prop.h"
+#include "fs/fs.h"
+#include "pool/config.h"
+
+static bool imported(struct tarn_engine *engine, const char *name)
+{
+	struct engine_pool *p;
+
+	if (engine_pool_get(engine, name, &p))
+		return false;
+	engine_pool_put(engine, p);
+	return true;
+}
+
+/* ---- create ---- */
+
+static int check_name(struct tarn_engine *engine, const char *name, struct tarn_error *err)
+{
+	const char *problem = pool_name_problem(name);
+
+	if (problem)
+		return fail(err, -EINVAL, "'%.80s' can't be a pool's name: %s", name, problem);
+	if (imported(engine, name))
+		return fail(err, -EEXIST, "there is a pool '%s' already", name);
+	return 0;
+}
+
+/* The root dataset with its root directory, and the pool's properties. */
+static int fill(struct catalog *cat, const struct split_props *props)
+{
+	struct tarn_dataset *root = catalog_root(cat);
+	int rc = fs_format(root);
+
+	for (uint32_t i = 0; i < props->npool && !rc; i++)
+		rc = catalog_pool_prop_set(cat, props->pool[i].name, props->pool[i].value);
+	return rc ? rc : txg_wait(root->pool, txg_open(root->pool));
+}
+
+/* Made and started; c's devices belong to the pool, or are closed. */
+static int make(struct tarn_engine *engine, const char *name, const struct checked_groups *c,
+		const struct split_props *props)
+{
+	struct catalog *cat;
+	struct pool *pool;
+	int rc = pool_create(name, c->groups, c->ngroups, &engine->config, engine->wq, &pool);
+
+	if (rc)
+		return rc;
+	rc = catalog_create(pool, engine->cache, props->dataset, props->ndataset, &cat);
+	if (!rc) {
+		rc = fill(cat, props);
+		rc = rc ? rc : engine_pool_add(engine, pool, cat);
+		if (rc)
+			catalog_close(cat, fs_drop);
+	}
+	if (rc) {
+		cache_remove_pool(engine->cache, pool->guid);
+		pool_destroy(pool);
+	}
+	return rc;
+}
+
+static int create(struct tarn_engine *engine, const char *name, struct checked_groups *c,
+		  const struct split_props *props, int flags, struct tarn_error *err)
+{
+	int rc;
+
+	if (flags & TARN_DRY_RUN) {
+		checked_free(c, true);
+		return 0;
+	}
+	rc = checked_wipe(c, err);
+	if (rc) {
+		checked_free(c, true);
+		return rc;
+	}
+	rc = make(engine, name, c, props);
+	checked_free(c, false);
+	return rc ? fail(err, rc, "pool '%s' can't be made: %s", name, strerror(-rc)) : 0;
+}
+
+int tarn_pool_create(struct tarn_engine *engine, const char *name,
+		     const struct tarn_group_spec *groups, uint32_t ngroups,
+		     const struct tarn_prop *props, uint32_t nprops, int flags,
+		     struct tarn_error *err)
+{
+	struct split_props split = {0};
+	struct checked_groups c;
+	int rc;
+
+	pthread_mutex_lock(&engine->admin);
+	rc = check_name(engine, name, err);
+	rc = rc ? rc : props_split(props, nprops, &split, err);
+	rc = rc ? rc : check_groups(groups, ngroups, NULL, flags, &c, err);
+	rc = rc ? rc : create(engine, name, &c, &split, flags, err);
+	pthread_mutex_unlock(&engine->admin);
+	props_split_free(&split);
+	return rc;
+}
+
+/* ---- add ---- */
+
+static int get(struct tarn_engine *engine, const char *name, struct engine_pool **out,
+	       struct tarn_error *err)
+{
+	if (!engine_pool_get(engine, name, out))
+		return 0;
+	return fail(err, -ENXIO, "there is no imported pool '%s'", name);
+}
+
+static int check_writable(const struct engine_pool *p, struct tarn_error *err)
+{
+	if (p->pool->read_only)
+		return fail(err, -EROFS, "pool '%s' is imported read-only", p->name);
+	if (atomic_load(&p->pool->suspended))
+		return fail(err, -EIO,
+			    "pool '%s' is suspended: it could not be written; export and import it",
+			    p->name);
+	return 0;
+}
+
+static int add(struct engine_pool *p, struct checked_groups *c, int flags, struct tarn_error *err)
+{
+	int rc;
+
+	if (flags & TARN_DRY_RUN) {
+		checked_free(c, true);
+		return 0;
+	}
+	rc = checked_wipe(c, err);
+	if (rc) {
+		checked_free(c, true);
+		return rc;
+	}
+	rc = pool_add_groups(p->pool, c->groups, c->ngroups);
+	checked_free(c, false);
+	if (rc == -E2BIG)
+		return fail(err, rc, "pool '%s' would have more than %d groups or %d devices",
+			    p->name, POOL_GROUPS_MAX, POOL_DEVS_MAX);
+	return rc ? fail(err, rc, "pool '%s' can't be extended: %s", p->name, strerror(-rc)) : 0;
+}
+
+int tarn_pool_add(struct tarn_engine *engine, const char *name,
+		  const struct tarn_group_spec *groups, uint32_t ngroups, int flags,
+		  struct tarn_error *err)
+{
+	struct engine_pool *p;
+	struct checked_groups c;
+	int rc;
+
+	pthread_mutex_lock(&engine->admin);
+	rc = get(engine, name, &p, err);
+	if (!rc) {
+		rc = check_writable(p, err);
+		rc = rc ? rc : check_groups(groups, ngroups, &p->pool->groups[0], flags, &c, err);
+		rc = rc ? rc : add(p, &c, flags, err);
+		engine_pool_put(engine, p);
+	}
+	pthread_mutex_unlock(&engine->admin);
+	return rc;
+}
+
+/* ---- destroy, export ---- */
+
+static int destroy(struct tarn_engine *engine, struct engine_pool *p)
+{
+	int rc;
+
+	catalog_close(p->catalog, fs_drop);
+	cache_remove_pool(engine->cache, p->guid);
+	rc = pool_destroy(p->pool);
+	free(p);
+	return rc;
+}
+
+int tarn_pool_destroy(struct tarn_engine *engine, const char *name, int flags,
+		      struct tarn_error *err)
+{
+	struct engine_pool *p;
+	int rc;
+
+	pthread_mutex_lock(&engine->admin);
+	rc = get(engine, name, &p, err);
+	if (!rc) {
+		rc = check_writable(p, err);
+		engine_pool_put(engine, p);
+	}
+	if (!rc && !(flags & TARN_DRY_RUN)) {
+		rc = destroy(engine, engine_pool_remove(engine, name));
+		if (rc)
+			fail(err, rc, "not all labels of pool '%s' could be wiped: %s", name,
+			     strerror(-rc));
+	}
+	pthread_mutex_unlock(&engine->admin);
+	return rc;
+}
+
+int tarn_pool_export(struct tarn_engine *engine, const char *name, int flags,
+		     struct tarn_error *err)
+{
+	struct engine_pool *p;
+	int rc;
+
+	pthread_mutex_lock(&engine->admin);
+	rc = get(engine, name, &p, err);
+	if (!rc) {
+		engine_pool_put(engine, p);
+		if (!(flags & TARN_DRY_RUN)) {
+			rc = engine_pool_export(engine, engine_pool_remove(engine, name));
+			if (rc)
+				fail(err, rc,
+				     "pool '%s' is closed, but its last changes could not be "
+				     "written: %s",
+				     name, strerror(-rc));
+		}
+	}
+	pthread_mutex_unlock(&engine->admin);
+	return rc;
+}
+
+/* ---- clear ---- */
+
+static int clear(struct pool *pool, struct tarn_error *err)
+{
+	uint32_t ndevs = __atomic_load_n(&pool->ndevs, __ATOMIC_ACQUIRE);
+	int rc = 0;
+
+	for (uint32_t i = 0; i < ndevs; i++) {
+		struct pool_dev *dev = &pool->devs[i];
+
+		atomic_store(&dev->read_errors, 0);
+		atomic_store(&dev->write_errors, 0);
+		atomic_store(&dev->checksum_errors, 0);
+		if (atomic_load(&dev->state) == TARN_DEV_FAULTED && pool_dev_restore(pool, dev))
+			rc = fail(err, -ENXIO, "device '%s' still does not work", dev->path);
+	}
+	atomic_store(&pool->data_errors, 0);
+	return rc;
+}
+
+int tarn_pool_clear(struct tarn_engine *engine, const char *name, struct tarn_error *err)
+{
+	struct engine_pool *p;
+	int rc;
+
+	pthread_mutex_lock(&engine->admin);
+	rc = get(engine, name, &p, err);
+	if (!rc) {
+		rc = check_writable(p, err);
+		rc = rc ? rc : clear(p->pool, err);
+		engine_pool_put(engine, p);
+	}
+	pthread_mutex_unlock(&engine->admin);
+	return rc;
+}

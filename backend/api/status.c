@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+/* Inspecting pools, their properties and history. Nothing here waits for a device, but history. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "api/engine.h"
+#include "api/prop.h"
+
+#define COMMENT_MAX 255
+
+/* ---- status ---- */
+
+static void put_dev(const struct pool_dev *dev, struct tarn_dev_status *out)
+{
+	out->guid = dev->guid;
+	strcpy(out->path, dev->path);
+	out->state = atomic_load(&dev->state);
+	out->size = dev->size;
+	out->read_errors = atomic_load(&dev->read_errors);
+	out->write_errors = atomic_load(&dev->write_errors);
+	out->checksum_errors = atomic_load(&dev->checksum_errors);
+	if (!dev->dev)
+		return;
+	out->reads = atomic_load(&dev->dev->stats.reads);
+	out->writes = atomic_load(&dev->dev->stats.writes);
+	out->read_bytes = atomic_load(&dev->dev->stats.read_bytes);
+	out->write_bytes = atomic_load(&dev->dev->stats.write_bytes);
+}
+
+static void put_group(struct pool *pool, uint32_t index, struct tarn_group_status *out)
+{
+	const struct pool_group *group = &pool->groups[index];
+	struct pool_space space;
+	uint32_t usable = 0;
+
+	for (uint32_t i = 0; i < group->ndevs; i++)
+		usable += pool_dev_usable(&pool->devs[group->first_dev + i]);
+	pool_group_space(pool, index, &space);
+	*out = (struct tarn_group_status){.kind = group->kind,
+					  .first_dev = group->first_dev,
+					  .ndevs = group->ndevs,
+					  .size = space.size,
+					  .allocated = space.allocated,
+					  .state = usable == group->ndevs ? TARN_DEV_ONLINE
+						   : usable               ? TARN_DEV_DEGRADED
+									  : TARN_DEV_FAULTED};
+}
+
+/* ONLINE, DEGRADED or FAULTED. */
+static enum tarn_dev_state pool_state(struct pool *pool)
+{
+	uint32_t ndevs = __atomic_load_n(&pool->ndevs, __ATOMIC_ACQUIRE);
+
+	if (atomic_load(&pool->suspended) || !pool_groups_usable(pool))
+		return TARN_DEV_FAULTED;
+	for (uint32_t i = 0; i < ndevs; i++) {
+		if (!pool_dev_usable(&pool->devs[i]))
+			return TARN_DEV_DEGRADED;
+	}
+	return TARN_DEV_ONLINE;
+}
+
+static void put_pool(struct engine_pool *p, struct tarn_pool_status *out)
+{
+	struct pool *pool = p->pool;
+	struct pool_space space;
+
+	pool_space(pool, &space);
+	strcpy(out->name, p->name);
+	out->guid = p->guid;
+	out->txg = txg_committed(pool);
+	out->read_only = pool->read_only;
+	out->suspended = atomic_load(&pool->suspended);
+	out->state = pool_state(pool);
+	out->size = space.size;
+	out->allocated = space.allocated;
+	out->free = space.size - space.allocated;
+	out->freeing = catalog_freeing(p->catalog);
+	out->data_errors = atomic_load(&pool->data_errors);
+	for (uint32_t g = 0; g < out->ngroups; g++)
+		put_group(pool, g, &out->groups[g]);
+	for (uint32_t i = 0; i < out->ndevs; i++)
+		put_dev(&pool->devs[i], &out->devs[i]);
+}
+
+int tarn_pool_status(struct tarn_engine *engine, const char *name, struct tarn_pool_status **out)
+{
+	struct engine_pool *p;
+	struct tarn_pool_status *s;
+	uint32_t ngroups, ndevs;
+	int rc = engine_pool_get(engine, name, &p);
+
+	if (rc)
+		return rc;
+	/* Groups are published after their devices. */
+	ngroups = __atomic_load_n(&p->pool->ngroups, __ATOMIC_ACQUIRE);
+	ndevs = __atomic_load_n(&p->pool->ndevs, __ATOMIC_ACQUIRE);
+	s = calloc(1, sizeof(*s) + ngroups * sizeof(*s->groups) + ndevs * sizeof(*s->devs));
+	if (s) {
+		s->devs = (struct tarn_dev_status *)(s + 1);
+		s->groups = (struct tarn_group_status *)(s->devs + ndevs);
+		s->ngroups = ngroups;
+		s->ndevs = ndevs;
+		put_pool(p, s);
+	}
+	engine_pool_put(engine, p);
+	*out = s;
+	return s ? 0 : -ENOMEM;
+}
+
+void tarn_pool_status_free(struct tarn_pool_status *status)
+{
+	free(status);
+}
+
+int tarn_pool_list(struct tarn_engine *engine, char (**out)[TARN_POOL_NAME_MAX + 1],
+		   uint32_t *count)
+{
+	uint32_t n = 0;
+
+	pthread_mutex_lock(&engine->table);
+	for (struct engine_pool *p = engine->pools; p; p = p->next)
+		n++;
+	*out = calloc(n + 1, sizeof(**out));
+	n = 0;
+	for (struct engine_pool *p = engine->pools; p && *out; p = p->next) {
+		if (!p->going)
+			strcpy((*out)[n++], p->name);
+	}
+	pthread_mutex_unlock(&engine->table);
+	*count = n;
+	return *out ? 0 : -ENOMEM;
+}
+
+/* ---- properties ---- */
+
+static bool computed(const char *name)
+{
+	static const char *const names[] = {"size", "allocated", "free",    "freeing", "capacity",
+					    "guid", "health",    "version", "readonly"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		if (strcmp(names[i], name) == 0)
+			return true;
+	}
+	return false;
+}
+
+static int check_comment(const char *value, struct tarn_error *err)
+{
+	if (strlen(value) > COMMENT_MAX)
+		return fail(err, -EINVAL, "a comment has at most %d bytes", COMMENT_MAX);
+	for (const char *c = value; *c; c++) {
+		if ((unsigned char)*c < ' ' || *c == 0x7f)
+			return fail(err, -EINVAL, "a comment has no control characters");
+	}
+	return 0;
+}
+
+int props_split(const struct tarn_prop *props, uint32_t nprops, struct split_props *out,
+		struct tarn_error *err)
+{
+	int rc = 0;
+
+	memset(out, 0, sizeof(*out));
+	out->pool = calloc(nprops + 1, sizeof(*out->pool));
+	out->dataset = calloc(nprops + 1, sizeof(*out->dataset));
+	out->values = calloc(nprops + 1, sizeof(*out->values));
+	if (!out->pool || !out->dataset || !out->values)
+		rc = fail(err, -ENOMEM, "out of memory");
+	for (uint32_t i = 0; i < nprops && !rc; i++) {
+		const char *name = props[i].name;
+
+		if (strcmp(name, "comment") == 0) {
+			rc = check_comment(props[i].value, err);
+			out->pool[out->npool++] = props[i];
+		} else if (strcmp(name, "readonly") && computed(name)) {
+			rc = fail(err, -EINVAL, "property '%s' can't be set", name);
+		} else {
+			rc = prop_check(name, props[i].value, out->values[i], err);
+			out->dataset[out->ndataset++] = (struct tarn_prop){name, out->values[i]};
+		}
+	}
+	return rc;
+}
+
+void props_split_free(struct split_props *s)
+{
+	free(s->pool);
+	free(s->dataset);
+	free(s->values);
+}
+
+int tarn_pool_prop_set(struct tarn_engine *engine, const char *name, const char *prop,
+		       const char *value, struct tarn_error *err)
+{
+	struct engine_pool *p;
+	int rc;
+
+	if (computed(prop))
+		return fail(err, -EINVAL, "pool property '%s' can't be set", prop);
+	if (strcmp(prop, "comment") != 0)
+		return fail(err, -EINVAL, "there is no pool property '%s'", prop);
+	rc = check_comment(value, err);
+	if (rc)
+		return rc;
+	if (engine_pool_get(engine, name, &p))
+		return fail(err, -ENXIO, "there is no imported pool '%s'", name);
+	rc = p->pool->read_only ? -EROFS : catalog_pool_prop_set(p->catalog, prop, value);
+	engine_pool_put(engine, p);
+	return rc ? fail(err, rc, "'%s' of pool '%s' can't be set: %s", prop, name, strerror(-rc))
+		  : 0;
+}
+
+static const char *health(const struct tarn_pool_status *s)
+{
+	if (s->suspended)
+		return "SUSPENDED";
+	return s->state == TARN_DEV_ONLINE     ? "ONLINE"
+	       : s->state == TARN_DEV_DEGRADED ? "DEGRADED"
+					       : "FAULTED";
+}
+
+static void list_computed(const struct tarn_pool_status *s,
+			  void (*fn)(void *arg, const char *prop, const char *value,
+				     const char *source),
+			  void *arg)
+{
+	struct {
+		const char *name;
+		uint64_t value;
+	} numbers[] = {
+	    {"size", s->size},
+	    {"allocated", s->allocated},
+	    {"free", s->free},
+	    {"freeing", s->freeing},
+	    {"capacity", s->size ? s->allocated * 100 / s->size : 0},
+	    {"guid", s->guid},
+	    {"version", TARN_FORMAT_VERSION},
+	};
+	char text[32];
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
+		snprintf(text, sizeof(text), "%" PRIu64, numbers[i].value);
+		fn(arg, numbers[i].name, text, "-");
+	}
+	fn(arg, "health", health(s), "-");
+	fn(arg, "readonly", s->read_only ? "on" : "off", "-");
+}
+
+int tarn_pool_prop_list(struct tarn_engine *engine, const char *name,
+			void (*fn)(void *arg, const char *prop, const char *value,
+				   const char *source),
+			void *arg)
+{
+	char comment[COMMENT_MAX + 1];
+	struct tarn_pool_status *s;
+	struct engine_pool *p;
+	int rc = tarn_pool_status(engine, name, &s);
+
+	if (rc)
+		return rc;
+	list_computed(s, fn, arg);
+	tarn_pool_status_free(s);
+	rc = engine_pool_get(engine, name, &p);
+	if (rc)
+		return rc;
+	rc = catalog_pool_prop_get(p->catalog, "comment", comment, sizeof(comment));
+	engine_pool_put(engine, p);
+	if (rc && rc != -ENOENT)
+		return rc;
+	fn(arg, "comment", rc ? "" : comment, rc ? "default" : "local");
+	return 0;
+}
+
+/* ---- history ---- */
+
+int tarn_pool_history_add(struct tarn_engine *engine, const char *name, const char *text)
+{
+	struct engine_pool *p;
+	int rc = engine_pool_get(engine, name, &p);
+
+	if (rc)
+		return rc;
+	rc = p->pool->read_only ? -EROFS : catalog_history_add(p->catalog, text);
+	engine_pool_put(engine, p);
+	return rc;
+}
+
+int tarn_pool_history(struct tarn_engine *engine, const char *name,
+		      void (*fn)(void *arg, time_t when, const char *text), void *arg)
+{
+	struct engine_pool *p;
+	int rc = engine_pool_get(engine, name, &p);
+
+	if (rc)
+		return rc;
+	rc = catalog_history(p->catalog, fn, arg);
+	engine_pool_put(engine, p);
+	return rc;
+}
