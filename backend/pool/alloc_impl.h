@@ -66,6 +66,7 @@ struct alloc {
 	TAILQ_HEAD(free_batch_head, free_batch) batches; /* by txg */
 	uint64_t deferred_sectors;
 	uint64_t released_txg; /* all frees up to this one are released */
+	struct alog *alog;     /* alog.c */
 	unsigned discards;     /* running */
 	pthread_cond_t discarded;
 
@@ -84,7 +85,6 @@ void space_pack(struct chunk_space *cs, uint8_t packing, const uint8_t *packed, 
 void space_mark(struct alloc *a, struct chunk_space *cs, uint32_t sector, uint32_t n, bool set);
 /* Its checkpoint lacks something from txg `since` on. */
 void space_changed(struct alloc *a, struct chunk_space *cs, uint64_t since);
-void alloc_refresh(struct pool *pool);
 
 /* Waits for discards, forgets what is deferred. */
 void defer_destroy(struct pool *pool);

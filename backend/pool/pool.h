@@ -73,7 +73,6 @@ struct pool {
 	struct pool_dev devs[POOL_DEVS_MAX];
 	struct pool_group groups[POOL_GROUPS_MAX];
 	pthread_mutex_t config_lock; /* devs/groups grow, label writes */
-	bool config_dirty;           /* labels are rewritten in the next sync */
 
 	struct uberblock uber;   /* last committed; the sync thread writes it */
 	uint64_t import_counter; /* of this import, for its uberblocks */
