@@ -12,6 +12,9 @@
 
 #define SUPPORTED_ATTRS ((attrmask_t)(ATTRS_POSIX | ATTR_CREATION | ATTR_ACL | ATTR4_XATTR))
 
+/* Beside ganesha's own state. */
+#define POOL_LIST "/var/lib/nfs/ganesha/tarn-pools"
+
 struct tarn_module TARN = {
     .fsal.fs_info =
 	{
@@ -94,7 +97,7 @@ static struct config_item tarn_items[] = {
     NUMBER("Io_Max", io_max),
     NUMBER("Threads", threads),
     NUMBER("Txg_Seconds", txg_seconds),
-    CONF_ITEM_STR("Import", 1, MAXPATHLEN, NULL, fsal_options, import),
+    CONF_ITEM_PATH("Pool_List", 1, MAXPATHLEN, POOL_LIST, fsal_options, pool_list),
     CONFIG_EOL,
 };
 
@@ -174,37 +177,20 @@ static void engine_log(enum tarn_log_level level, const char *text)
 
 static void pools_changed(void *arg, const char *name, uint64_t guid, bool present)
 {
-	(void)arg, (void)guid;
+	(void)arg;
 	atomic_fetch_add(&TARN.epoch, 1);
 	LogEvent(COMPONENT_FSAL, "Pool %s %s", name, present ? "is served" : "goes away");
+	int r = pool_list_update(&TARN.pools, TARN.engine, name, guid, present);
+	if (r != 0)
+		LogCrit(COMPONENT_FSAL,
+			"Pool %s: %s could not be updated (%s); at the next start it may have to "
+			"be imported by hand",
+			name, TARN.options.pool_list, strerror(-r));
 }
 
-/* Imports the pools found at the places of the option Import. What fails is reported; its
-   exports wait. */
-static void import_pools(void)
+static void import_failed(const char *name, const char *why)
 {
-	const char *paths[64];
-	uint32_t npaths = 0, count = 0;
-	struct tarn_import_candidate *found = NULL;
-	char *save = NULL, *places = gsh_strdup(TARN.options.import);
-
-	for (char *path = strtok_r(places, ":", &save);
-	     path && npaths < sizeof(paths) / sizeof(paths[0]); path = strtok_r(NULL, ":", &save))
-		paths[npaths++] = path;
-	int r = tarn_pool_scan(TARN.engine, paths, npaths, &found, &count);
-	if (r != 0)
-		LogCrit(COMPONENT_FSAL, "Looking for pools in %s: %s", TARN.options.import,
-			strerror(-r));
-	for (uint32_t i = 0; r == 0 && i < count; i++) {
-		struct tarn_error err = {0};
-		struct tarn_import_spec spec = {
-		    .guid = found[i].guid, .paths = paths, .npaths = npaths};
-		if (tarn_pool_import(TARN.engine, &spec, &err) != 0)
-			LogCrit(COMPONENT_FSAL, "Pool %s is not imported: %s", found[i].name,
-				err.text);
-	}
-	free(found);
-	gsh_free(places);
+	LogCrit(COMPONENT_FSAL, "Pool %s is not imported, its exports wait: %s", name, why);
 }
 
 static int engine_start(void)
@@ -229,6 +215,11 @@ static int engine_start(void)
 	if (r != 0)
 		return r;
 	tarn_pool_on_change(TARN.engine, pools_changed, NULL);
+	r = pool_list_open(&TARN.pools, TARN.options.pool_list);
+	if (r != 0)
+		LogCrit(COMPONENT_FSAL, "%s can't be read in full (%s)", TARN.options.pool_list,
+			strerror(-r));
+	pool_list_import(&TARN.pools, TARN.engine, import_failed);
 	return 0;
 }
 
@@ -245,8 +236,6 @@ static fsal_status_t init_config(struct fsal_module *module, config_file_t confi
 		LogCrit(COMPONENT_FSAL, "Tarn does not start: %s", strerror(-r));
 		return fsalstat(ERR_FSAL_BAD_INIT, -r);
 	}
-	if (TARN.options.import)
-		import_pools();
 	return ok();
 }
 
@@ -255,9 +244,11 @@ static int unload(struct fsal_module *module)
 {
 	if (TARN.engine) {
 		tarn_dbus_stop();
+		/* These pools stay in the list: the next start imports them. */
 		tarn_pool_on_change(TARN.engine, NULL, NULL);
 		tarn_engine_destroy(TARN.engine);
 		TARN.engine = NULL;
+		pool_list_close(&TARN.pools);
 	}
 	return default_unload(module);
 }
@@ -286,6 +277,6 @@ MODULE_INIT void tarn_fsal_load(void)
 
 MODULE_FINI void tarn_fsal_unload(void)
 {
-	gsh_free(TARN.options.import);
+	gsh_free(TARN.options.pool_list);
 	unregister_fsal(&TARN.fsal);
 }

@@ -15,6 +15,8 @@
 
 #include "FSAL/fsal_commonlib.h"
 
+#include "poollist.h"
+
 #include <stdatomic.h>
 #include <tarn/dataset.h>
 #include <tarn/fs.h>
@@ -31,7 +33,7 @@ struct fsal_options {
 	uint64_t io_max;             /* bytes of READ and WRITE under way */
 	uint64_t threads;            /* 0 = the engine's default */
 	uint64_t txg_seconds;
-	char *import; /* colon-separated places of pools to import at start, or NULL */
+	char *pool_list; /* file of the pools to import at start */
 };
 
 struct tarn_module {
@@ -39,6 +41,7 @@ struct tarn_module {
 	struct fsal_obj_ops inode_ops, pools_ops;
 	struct fsal_options options;
 	struct tarn_engine *engine; /* NULL: init_config has not succeeded */
+	struct pool_list pools;
 	uint64_t verifier;          /* differs in each run of the server */
 	atomic_uint_fast64_t epoch; /* rises when a pool comes or goes */
 	struct timespec started;    /* CLOCK_REALTIME */
