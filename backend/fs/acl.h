@@ -10,6 +10,8 @@
 
 #include "fs/record.h"
 
+/* chmod of a long ACL adds entries; acl_chmod() never makes more. */
+#define ACL_STORED_MAX (2 * TARN_ACE_MAX + 5)
 static_assert(sizeof(struct tarn_ace) == 16, "struct tarn_ace is stored as it is");
 
 enum ace_type { ACE_ALLOW, ACE_DENY, ACE_AUDIT, ACE_ALARM };

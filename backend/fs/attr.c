@@ -8,9 +8,6 @@
 #define SGID 02000u
 #define RELATIME_SECONDS (24 * 3600)
 
-/* chmod of a long ACL adds entries. */
-#define ACL_STORED_MAX (2 * TARN_ACE_MAX + 5)
-
 /* ---- ACLs of inodes ---- */
 
 int acl_stored(struct tarn_inode *inode, struct tarn_acl **out)
@@ -176,7 +173,7 @@ int attr_check(const struct tarn_cred *cred, const struct inode_record *rec,
 }
 
 /* What a change by somebody else than the superuser, or of the owner, takes away. */
-static uint32_t without_suid(uint32_t mode)
+uint32_t without_suid(uint32_t mode)
 {
 	return mode & ~(SUID | (mode & 010 ? SGID : 0));
 }

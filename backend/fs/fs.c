@@ -124,12 +124,112 @@ static int fs_create(struct tarn_dataset *ds, struct fs **out)
 	return 0;
 }
 
+/* ---- the first content ---- */
+
+static int format_step(struct tarn_dataset *ds, struct tx *tx, struct tree_miss *miss)
+{
+	uint64_t map[IMAP_PAGE_BYTES / 8];
+	struct inode_record rec = {.mode = 0755, .nlink = 2, .type = TARN_DIR};
+	uint8_t inode_key[KEY_ROOM], map_key[KEY_ROOM];
+	uint32_t inode_klen = key_make(inode_key, ROOT_INO, KEY_INODE);
+	uint32_t map_klen = key_u64(map_key, 0, KEY_IMAP, 0);
+	struct tree_pin inode_pinned, map_pinned;
+	struct tree_val v;
+	int err = tree_get(&ds->tree, inode_key, inode_klen, NULL, 0, &v, miss);
+
+	if (!err)
+		tree_val_put(&v); /* done before */
+	if (err != -ENOENT)
+		return err;
+	err = tree_pin(tx, &ds->tree, inode_key, inode_klen, &inode_pinned, miss);
+	if (err)
+		return err;
+	err = tree_pin(tx, &ds->tree, map_key, map_klen, &map_pinned, miss);
+	if (!err) {
+		rec.gen = ds->pool->import_counter << 40;
+		rec.change = rec.gen;
+		rec.parent = ROOT_INO;
+		rec.next_cookie = 3;
+		disk_time_now(&rec.btime);
+		rec.atime = rec.mtime = rec.ctime = rec.btime;
+		imap_format(map);
+		err = tree_put(tx, &ds->tree, inode_key, inode_klen, &rec, sizeof(rec), miss);
+		if (!err)
+			err = tree_put(tx, &ds->tree, map_key, map_klen, map, sizeof(map), miss);
+		if (!err)
+			dataset_count_inodes(ds, tx, 1);
+		tree_unpin(&map_pinned);
+	}
+	tree_unpin(&inode_pinned);
+	return err;
+}
+
+/* fs_lock held. */
+static int format(struct tarn_dataset *ds, uint64_t *txg)
+{
+	struct tree_miss miss;
+	struct tx tx;
+	int err;
+
+	do {
+		err = tx_begin(ds->pool, TREE_RESERVE(2), TX_NORMAL, &tx);
+		if (err)
+			return err;
+		err = format_step(ds, &tx, &miss);
+		*txg = tx.txg;
+		tx_end(&tx);
+		if (err == -EAGAIN) {
+			int failed = tree_fetch(&ds->tree, &miss);
+
+			if (failed)
+				return failed;
+		}
+	} while (err == -EAGAIN);
+	return err;
+}
+
+int fs_format(struct tarn_dataset *ds)
+{
+	uint64_t txg;
+	int err;
+
+	pthread_mutex_lock(&ds->fs_lock);
+	err = format(ds, &txg);
+	pthread_mutex_unlock(&ds->fs_lock);
+	return err ? err : txg_wait(ds->pool, txg);
+}
+
+/* ---- use ---- */
+
+/* A dataset that a crash met between its creation and its formatting. */
+static bool is_empty(struct tarn_dataset *ds)
+{
+	uint8_t from = 0, key[TREE_KEY_MAX];
+	struct tree_miss miss;
+	struct tree_val v;
+	uint32_t klen;
+	int err = tree_next(&ds->tree, &from, 1, false, NULL, 0, key, &klen, NULL, 0, &v, &miss);
+
+	if (!err)
+		tree_val_put(&v);
+	if (err == -EAGAIN)
+		tree_miss_drop(&ds->tree, &miss);
+	return err == -ENOENT;
+}
+
 /* The first thing to be read: whether this is a file system at all. */
 static int fs_start(struct fs *fs)
 {
+	bool writable = !fs->ds->pool->read_only;
 	struct tarn_inode *root;
+	uint64_t txg;
 	int err = inode_get(fs, ROOT_INO, 0, &root);
 
+	if (err == -ESTALE && writable && is_empty(fs->ds)) {
+		err = format(fs->ds, &txg);
+		if (!err)
+			err = inode_get(fs, ROOT_INO, 0, &root);
+	}
 	if (err == -ESTALE)
 		return -EIO;
 	if (err)
@@ -137,7 +237,7 @@ static int fs_start(struct fs *fs)
 	if (root->type != TARN_DIR)
 		err = -EIO;
 	tarn_inode_put(root);
-	if (!err && !fs->ds->pool->read_only)
+	if (!err && writable)
 		err = reaper_recover(fs);
 	return err;
 }
@@ -184,58 +284,4 @@ void fs_drop(struct tarn_dataset *ds)
 		fs_free(fs);
 	}
 	pthread_mutex_unlock(&ds->fs_lock);
-}
-
-static int format_step(struct tarn_dataset *ds, struct tx *tx, struct tree_miss *miss)
-{
-	uint64_t map[IMAP_PAGE_BYTES / 8];
-	struct inode_record rec = {.mode = 0755, .nlink = 2, .type = TARN_DIR};
-	uint8_t inode_key[KEY_ROOM], map_key[KEY_ROOM];
-	uint32_t inode_klen = key_make(inode_key, ROOT_INO, KEY_INODE);
-	uint32_t map_klen = key_u64(map_key, 0, KEY_IMAP, 0);
-	struct tree_pin inode_pinned, map_pinned;
-	int err = tree_pin(tx, &ds->tree, inode_key, inode_klen, &inode_pinned, miss);
-
-	if (err)
-		return err;
-	err = tree_pin(tx, &ds->tree, map_key, map_klen, &map_pinned, miss);
-	if (!err) {
-		rec.gen = ds->pool->import_counter << 40;
-		rec.change = rec.gen;
-		rec.parent = ROOT_INO;
-		rec.next_cookie = 3;
-		disk_time_now(&rec.btime);
-		rec.atime = rec.mtime = rec.ctime = rec.btime;
-		imap_format(map);
-		err = tree_put(tx, &ds->tree, inode_key, inode_klen, &rec, sizeof(rec), miss);
-		if (!err)
-			err = tree_put(tx, &ds->tree, map_key, map_klen, map, sizeof(map), miss);
-		if (!err)
-			dataset_count_inodes(ds, tx, 1);
-		tree_unpin(&map_pinned);
-	}
-	tree_unpin(&inode_pinned);
-	return err;
-}
-
-int fs_format(struct tarn_dataset *ds)
-{
-	struct tree_miss miss;
-	struct tx tx;
-	int err;
-
-	do {
-		err = tx_begin(ds->pool, TREE_RESERVE(2), TX_NORMAL, &tx);
-		if (err)
-			return err;
-		err = format_step(ds, &tx, &miss);
-		tx_end(&tx);
-		if (err == -EAGAIN) {
-			int failed = tree_fetch(&ds->tree, &miss);
-
-			if (failed)
-				return failed;
-		}
-	} while (err == -EAGAIN);
-	return err;
 }

@@ -71,8 +71,8 @@ int fs_get(struct tarn_dataset *ds, struct fs **out);
 /* The dataset is no longer live and nobody is inside: drops all inodes (references of others stay
  * valid, dead). */
 void fs_drop(struct tarn_dataset *ds);
-/* A new dataset's first content: root directory (inode 2, mode 0755, root:root), inode map. In a tx
- * of its own. */
+/* A new dataset's first content: root directory (inode 2, mode 0755, root:root), inode map. Durable
+   when it returns; harmless when done before. */
 int fs_format(struct tarn_dataset *ds);
 
 /*
