@@ -70,7 +70,7 @@ static void put_pool(struct engine_pool *p, struct tarn_pool_status *out)
 	pool_space(pool, &space);
 	strcpy(out->name, p->name);
 	out->guid = p->guid;
-	out->txg = txg_committed(pool);
+	out->txg = pool->read_only ? pool->uber.txg : txg_committed(pool);
 	out->read_only = pool->read_only;
 	out->suspended = atomic_load(&pool->suspended);
 	out->state = pool_state(pool);

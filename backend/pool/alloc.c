@@ -268,6 +268,13 @@ void alloc_refresh(struct pool *pool)
 	atomic_store(&a->cost, dup ? 2 : 1);
 }
 
+void alloc_grown(struct pool *pool)
+{
+	pthread_mutex_lock(&pool->alloc->lock);
+	alloc_refresh(pool);
+	pthread_mutex_unlock(&pool->alloc->lock);
+}
+
 void pool_group_space(struct pool *pool, uint32_t group, struct pool_space *out)
 {
 	struct alloc *a = pool->alloc;

@@ -38,6 +38,8 @@ void extents_free(struct extents *list);
 /* ---- life; see chunk.h ---- */
 
 int alloc_create(struct pool *pool);
+/* Groups were added: their space counts from now on. Any thread. */
+void alloc_grown(struct pool *pool);
 void alloc_destroy(struct pool *pool);
 
 /* ---- sync context ---- */
@@ -103,5 +105,9 @@ int alloc_load_done(struct pool *pool);
 
 /* For tarnck and tests: calls fn for each run of allocated sectors, deferred frees among them. */
 void alloc_each_run(struct pool *pool, void (*fn)(void *arg, const struct extent *run), void *arg);
+
+/* The same for deferred frees alone. */
+void alloc_each_deferred(struct pool *pool, void (*fn)(void *arg, const struct extent *run),
+			 void *arg);
 
 #endif

@@ -267,7 +267,9 @@ int pool_add_groups(struct pool *pool, const struct pool_new_group *groups, uint
 	pthread_mutex_unlock(&pool->config_lock);
 	if (rc)
 		close_new(groups, ngroups);
-	return rc ? rc : txg_wait(pool, txg_open(pool));
+	else
+		alloc_grown(pool);
+	return rc;
 }
 
 /* ---- close, destroy ---- */

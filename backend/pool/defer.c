@@ -380,3 +380,18 @@ int alloc_load_done(struct pool *pool)
 	pthread_mutex_unlock(&a->lock);
 	return disjoint ? 0 : -EIO;
 }
+
+void alloc_each_deferred(struct pool *pool, void (*fn)(void *arg, const struct extent *run),
+			 void *arg)
+{
+	struct alloc *a = pool->alloc;
+	struct free_batch *b;
+
+	pthread_mutex_lock(&a->lock);
+	TAILQ_FOREACH(b, &a->batches, link)
+	{
+		for (size_t i = 0; i < b->extents.n; i++)
+			fn(arg, &b->extents.e[i]);
+	}
+	pthread_mutex_unlock(&a->lock);
+}

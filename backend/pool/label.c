@@ -290,6 +290,14 @@ static void fill_layout(const struct pool *pool, uint32_t ngroups, uint32_t ndev
 	}
 }
 
+/* The uberblock itself is the sync thread's, once that runs. */
+static uint64_t last_txg(struct pool *pool)
+{
+	uint64_t committed = pool->txgs ? txg_committed(pool) : 0;
+
+	return committed ? committed : pool->uber.txg;
+}
+
 static void fill_label(struct pool *pool, enum label_state state, uint32_t ngroups, uint32_t ndevs,
 		       struct label *label)
 {
@@ -297,7 +305,7 @@ static void fill_label(struct pool *pool, enum label_state state, uint32_t ngrou
 	label->pool_guid = pool->guid;
 	label->import_counter = pool->import_counter;
 	label->seq = ++pool->label_seq;
-	label->txg = __atomic_load_n(&pool->uber.txg, __ATOMIC_RELAXED);
+	label->txg = last_txg(pool);
 	label->time = time(NULL);
 	label->features = POOL_FEATURES;
 	label->host_id = pool->config->host_id;

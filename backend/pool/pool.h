@@ -160,7 +160,7 @@ int pool_dirty_chunks(struct txg_sync *s,
 int pool_close(struct pool *pool, bool exported);
 /* Wipes labels, then as pool_close(). */
 int pool_destroy(struct pool *pool);
-/* New groups become part of the pool with the next commit (waits for it). */
+/* New groups become part of the pool: durably so when this returns. */
 int pool_add_groups(struct pool *pool, const struct pool_new_group *groups, uint32_t ngroups);
 
 /* Space in bytes, after redundancy and with the reserve for deletion (slop) taken off avail. */
