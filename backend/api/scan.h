@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
-/* Looking for devices with Tarn labels. For api/ alone; reads only, no state of its own. */
+/* Looking for devices with Tarn labels. For api/ and check/; reads only, no state of its own. */
 #ifndef TARN_API_SCAN_H
 #define TARN_API_SCAN_H
 

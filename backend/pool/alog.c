@@ -64,6 +64,14 @@ void alog_committed(struct pool *pool)
 	drop_bufs(pool->alloc->alog);
 }
 
+void alog_each_block(struct pool *pool, void (*fn)(void *arg, const struct bp *bp), void *arg)
+{
+	const struct alog *log = pool->alloc->alog;
+
+	for (size_t i = 0; i < log->n; i++)
+		fn(arg, &log->entries[i].bp);
+}
+
 static void add_entry(struct alog *log, uint64_t txg, const struct bp *bp)
 {
 	log->entries = mem_grow(log->entries, log->n, &log->room, sizeof(*log->entries));

@@ -47,6 +47,8 @@ void alog_free(struct alog *log); /* NULL is allowed */
 /* Writes the log of this txg, in place of what an earlier pass wrote; *newest and *tail are for
    the uberblock. Nothing may be allocated or freed afterwards in this pass. */
 int alog_write(struct txg_sync *s, struct bp *newest, uint64_t *tail);
+/* The blocks of the log that the uberblock needs; while no sync runs. For tarnck. */
+void alog_each_block(struct pool *pool, void (*fn)(void *arg, const struct bp *bp), void *arg);
 /* All writes of the sync have been answered. */
 void alog_committed(struct pool *pool);
 
