@@ -53,7 +53,7 @@ int inode_record_validate(const void *bytes, uint32_t len)
 		return -EIO;
 	memcpy(&r, bytes, sizeof(r));
 	if (r.type < TARN_REG || r.type > TARN_SOCK || (r.mode & ~07777u) ||
-	    (r.flags & ~(uint32_t)(INODE_ACL | INODE_VERIFIER | INODE_INLINE)) ||
+	    (r.flags & ~(uint32_t)(INODE_ACL | INODE_VERIFIER | INODE_INLINE | INODE_TRUNCATED)) ||
 	    r.size > INT64_MAX || !all_zero(r.zero, sizeof(r.zero)) ||
 	    !all_zero(r.reserved, sizeof(r.reserved)))
 		return -EIO;

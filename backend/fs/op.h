@@ -151,5 +151,7 @@ void attr_apply(struct inode_record *rec, const struct tarn_cred *cred,
 /* A copy of the ACL to be stored, valid and as it makes sense for the type. */
 int acl_for(const struct tarn_acl *acl, bool is_dir, struct tarn_acl **out);
 struct disk_time disk_time_of(const struct timespec *ts);
+/* The mode after a write of others than the superuser. */
+uint32_t without_suid(uint32_t mode);
 
 #endif

@@ -17,7 +17,9 @@ struct disk_time {
 enum inode_flags {
 	INODE_ACL = 1,      /* KEY_ACL exists */
 	INODE_VERIFIER = 2, /* verifier is that of an exclusive create */
-	INODE_INLINE = 4,   /* content is in KEY_INLINE */
+	INODE_INLINE = 4,   /* content is in KEY_INLINE; beyond it are zeros */
+	/* records beyond the size remain: it may not grow before they have gone (KEY_ORPHAN) */
+	INODE_TRUNCATED = 8,
 };
 
 struct inode_record {
