@@ -70,7 +70,7 @@ enum reserve_result {
 };
 enum reserve_result alloc_reserve(struct pool *pool, uint64_t txg, uint64_t bytes,
 				  enum tx_kind kind);
-/* Counts anew what reservations are judged by: before the pool starts. */
+/* Counts anew what reservations are judged by. alloc->lock held, or before the pool starts. */
 void alloc_refresh(struct pool *pool);
 /* A piece for a txg shard to hand out, if there is plenty: true, else nothing is reserved. */
 bool alloc_reserve_ahead(struct pool *pool, uint64_t txg, uint64_t bytes);

@@ -30,6 +30,17 @@ static bool fits(const struct alloc *a, uint64_t reserved, enum tx_kind kind, ui
 	return sectors + kept_back(a, kind) + spare <= atomic_load(&a->free);
 }
 
+/* Groups and devices may have come since the last commit. */
+static bool fits_now(struct pool *pool, uint64_t reserved, enum tx_kind kind)
+{
+	struct alloc *a = pool->alloc;
+
+	pthread_mutex_lock(&a->lock);
+	alloc_refresh(pool);
+	pthread_mutex_unlock(&a->lock);
+	return fits(a, reserved, kind, 0);
+}
+
 /* Whether it would fit if everything unsettled came back. */
 static enum reserve_result wait_or_full(struct pool *pool, uint64_t others, uint64_t cost,
 					enum tx_kind kind)
@@ -51,7 +62,7 @@ enum reserve_result alloc_reserve(struct pool *pool, uint64_t txg, uint64_t byte
 	uint64_t cost = bytes * atomic_load(&a->cost);
 	uint64_t others = atomic_fetch_add(&a->reserved_total, cost);
 
-	if (!fits(a, others + cost, kind, 0)) {
+	if (!fits(a, others + cost, kind, 0) && !fits_now(pool, others + cost, kind)) {
 		atomic_fetch_sub(&a->reserved_total, cost);
 		return wait_or_full(pool, others, cost, kind);
 	}
@@ -90,9 +101,14 @@ bool alloc_frees_pending(struct pool *pool)
 void pool_space(struct pool *pool, struct pool_space *out)
 {
 	struct alloc *a = pool->alloc;
-	uint64_t size = atomic_load(&a->size), used = atomic_load(&a->used);
-	uint64_t kept = slop_sectors(size);
+	uint64_t size, used, kept;
 
+	pthread_mutex_lock(&a->lock);
+	alloc_refresh(pool);
+	size = atomic_load(&a->size);
+	used = atomic_load(&a->used);
+	pthread_mutex_unlock(&a->lock);
+	kept = slop_sectors(size);
 	*out = (struct pool_space){
 	    .size = size * SECTOR_SIZE,
 	    .allocated = used * SECTOR_SIZE,
