@@ -90,7 +90,8 @@ static void free_old(struct txg_sync *s, struct alog *log, uint64_t tail)
 	while (old < log->n && log->entries[old].txg < tail)
 		sync_free(s, &log->entries[old++].bp);
 	log->n -= old;
-	memmove(log->entries, log->entries + old, log->n * sizeof(*log->entries));
+	if (old && log->n)
+		memmove(log->entries, log->entries + old, log->n * sizeof(*log->entries));
 }
 
 static uint32_t bytes_for(size_t entries)
