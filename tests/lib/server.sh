@@ -81,7 +81,6 @@ write_config() {
 				Access_Type = RW; Squash = No_Root_Squash; SecType = sys;
 				FSAL { Name = TARN; }
 			}
-			TARN { Import = "$work/disks"; }
 		CONF
 		printf '%s\n' "$@"
 	} > "$work/ganesha.conf"
