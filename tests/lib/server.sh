@@ -44,7 +44,9 @@ leave() {
 		echo "--- end of ganesha.log"
 		tail -n 40 "$work/ganesha.log"
 	fi
-	[ -z "$server_pid" ] || kill -9 "$server_pid" 2>/dev/null || true
+	if [ -n "$server_pid" ] && ! kill -9 "$server_pid" 2>/dev/null; then
+		wait "$server_pid" || echo "--- ganesha had ended by itself, status $?"
+	fi
 	rm -rf "$work"
 	exit $status
 }
