@@ -540,7 +540,8 @@ static void read_hit(struct cache_read *r, struct cache_obj *obj)
 	read_done(r, NULL, -EIO);
 }
 
-/* Everyone who waits gets a reference or the error; the load is over. */
+/* Everyone who waits gets a reference or the error; the load is over. Nothing of the cache is
+   touched after the last done(): its reader may be what kept the cache. */
 static void load_finish(struct load *load, struct cache_obj *obj, int result)
 {
 	struct shard *sh = shard_of(load->cache, load->hash);
@@ -558,19 +559,19 @@ static void load_finish(struct load *load, struct cache_obj *obj, int result)
 		obj = found;
 	}
 	cache_evict(load->cache, sh);
-
-	for (r = load->waiters; r; r = next) {
-		next = r->next;
-		if (obj)
-			cache_ref(obj);
-		if (obj)
-			read_hit(r, obj);
-		else
-			read_done(r, NULL, result);
-	}
-	if (obj)
-		cache_unref(obj);
+	r = load->waiters;
 	free(load);
+
+	for (; r; r = next) {
+		next = r->next;
+		if (!obj) {
+			read_done(r, NULL, result);
+			continue;
+		}
+		if (next)
+			cache_ref(obj);
+		read_hit(r, obj);
+	}
 }
 
 static void load_done(struct block_read *read)
