@@ -334,7 +334,6 @@ static void changed(struct data_op *op)
 	}
 	op->next = change_end;
 	op->commit = (struct txg_waiter){.txg = op->token.txg, .fn = on_commit};
-	txg_kick(pool_of(op), op->token.txg);
 	txg_wait_async(pool_of(op), &op->commit);
 }
 
@@ -860,6 +859,5 @@ void tarn_fsync(struct tarn_inode *inode, void (*fn)(void *arg, int result), voi
 	}
 	*wait = (struct sync_wait){
 	    .waiter = {.txg = txg, .fn = on_synced}, .ds = inode->ds, .fn = fn, .arg = arg};
-	txg_kick(inode->ds->pool, txg);
 	txg_wait_async(inode->ds->pool, &wait->waiter);
 }
