@@ -394,10 +394,10 @@ int label_write_all(struct pool *pool, enum label_state state)
 	return pool_groups_usable(pool) ? 0 : -EIO;
 }
 
-int uber_write_all(struct pool *pool, struct uberblock *uber)
+int uber_write_slot(struct pool *pool, struct uberblock *uber, uint64_t number)
 {
 	uint32_t ndevs = __atomic_load_n(&pool->ndevs, __ATOMIC_ACQUIRE);
-	uint64_t slot = UBER_OFFSET + uber->txg % UBER_SLOTS * sizeof(*uber);
+	uint64_t slot = UBER_OFFSET + number % UBER_SLOTS * sizeof(*uber);
 	uint32_t index[2 * POOL_DEVS_MAX];
 	uint32_t n = usable(pool, 0, ndevs, index);
 	struct devio ios[2 * POOL_DEVS_MAX];
@@ -421,6 +421,11 @@ int uber_write_all(struct pool *pool, struct uberblock *uber)
 	run(pool, ios, index, 2 * n, "writing an uberblock");
 	free(copy);
 	return pool_groups_usable(pool) ? 0 : -EIO;
+}
+
+int uber_write_all(struct pool *pool, struct uberblock *uber)
+{
+	return uber_write_slot(pool, uber, uber->txg);
 }
 
 int pool_flush_all(struct pool *pool)

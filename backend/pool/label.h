@@ -120,6 +120,8 @@ int label_write_layout(struct pool *pool, enum label_state state, uint32_t ngrou
 /* Writes uber (sealing its head) to both areas of all usable devices; no flush. A device that
    fails is faulted. -EIO if a group has none left. */
 int uber_write_all(struct pool *pool, struct uberblock *uber);
+/* The same to the slot of another txg's. */
+int uber_write_slot(struct pool *pool, struct uberblock *uber, uint64_t txg);
 
 /* Flushes all usable devices at once. A failed flush is never retried: it faults the device, and
    what was written to it since its last good flush is not to be trusted. 0: all that were

@@ -251,6 +251,19 @@ static int read_ubers(struct opening *o, struct uber_list *list)
 	return 0;
 }
 
+/* Going back in time, txgs fall. One that does not was left behind by a rewind, whose own
+   uberblock repeats the txg that it went back to. */
+static void drop_abandoned(struct uber_list *list)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < list->n; i++) {
+		if (!n || list->best[i].txg < list->best[n - 1].txg)
+			list->best[n++] = list->best[i];
+	}
+	list->n = n;
+}
+
 static int choose_uber(struct opening *o)
 {
 	struct uber_list list = {.best = calloc(2 * UBER_RING, sizeof(*list.best))};
@@ -260,6 +273,7 @@ static int choose_uber(struct opening *o)
 	if (!list.best)
 		return -ENOMEM;
 	rc = read_ubers(o, &list);
+	drop_abandoned(&list);
 	/* The first txg to come must not take the slot of the one that is chosen. */
 	if (!rc && (skip >= list.n || skip >= UBER_SLOTS / 2))
 		rc = fail(o->err, -ENOENT, "pool %s has no %suberblock that could be used",
@@ -296,6 +310,22 @@ static void number(struct opening *o)
 		uber->generation = pool->import_counter << 40;
 }
 
+/*
+ * A rewind overwrites what only the newer states need. Before that the older one becomes the
+ * newest, by its import counter. Its txg stays: slab entries from after it do not count.
+ */
+static int make_newest(struct pool *pool)
+{
+	struct uberblock uber = pool->uber;
+	int rc;
+
+	uber.import_counter = pool->import_counter;
+	rc = uber_write_slot(pool, &uber, pool->first_txg - 1);
+	if (!rc)
+		rc = pool_flush_all(pool);
+	return rc == -ESTALE ? 0 : rc;
+}
+
 static int claim(struct opening *o)
 {
 	struct pool *pool = o->pool;
@@ -317,7 +347,8 @@ static int claim(struct opening *o)
 				  pool->name);
 	}
 	free(label);
-	return rc ? rc : beat_start(pool);
+	rc = rc ? rc : beat_start(pool);
+	return rc || !o->args->skip_uberblocks ? rc : make_newest(pool);
 }
 
 static int open_pool(struct opening *o)
