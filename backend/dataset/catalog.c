@@ -44,11 +44,11 @@ static struct catalog *catalog_new(struct pool *pool, struct cache *cache, const
 
 static int start(struct catalog *cat)
 {
-	struct txg_client client = catalog_client;
 	int rc;
 
-	client.arg = cat;
-	rc = txg_start(cat->pool, &client);
+	cat->client = catalog_client;
+	cat->client.arg = cat;
+	rc = txg_start(cat->pool, &cat->client);
 	if (rc)
 		return rc;
 	cat->started = true;

@@ -41,6 +41,7 @@ struct catalog {
 	pthread_mutex_t tasks_lock;
 	struct catalog_work *tasks, **tasks_end;
 
+	struct txg_client client;
 	bool started; /* txg_start() has run */
 	pthread_t destroyer;
 	bool destroyer_runs;

@@ -159,7 +159,7 @@ void sync_free(struct txg_sync *s, const struct bp *bp);
 /* A txg in which no tx was begun is clean: it is not written, and who waits for it waits for the
    one before. So a task for the sync is queued under a tx. */
 
-/* Starts / stops the pool's sync thread. The first txg counts as dirty. stop commits everything
+/* Starts / stops the pool's sync thread; client must live until then. The first txg counts as dirty. stop commits everything
    first unless the pool is suspended or read-only. */
 int txg_start(struct pool *pool, const struct txg_client *client);
 int txg_stop(struct pool *pool);
