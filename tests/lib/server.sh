@@ -10,6 +10,7 @@
 set -euo pipefail
 lib=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$lib/../.." && pwd)
+here=$(cd "$(dirname "$0")" && pwd)
 build=${TARN_BUILD:-$root/build}
 size=${TARN_TEST_SIZE:-small}
 server_pid=

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: LGPL-3.0-or-later
+"""create.py before|after: exclusive creation, on both sides of a restart."""
+import sys
+import time
+
+from nfs3 import *
+
+client = Client()
+root = client.mount("/tarn")
+one, two = b"verifier", b"\0\xff other"
+
+if sys.argv[1] == "before":
+    top = client.mkdir(root, b"create")[0]
+    handle, attr = client.create(top, b"exclusive", verifier=one)
+    # The verifier is not to be seen as a time.
+    attr = client.getattr(handle)
+    for stamp in (attr.atime, attr.mtime, attr.ctime):
+        assert abs(stamp / 1e9 - time.time()) < 3600, f"time {stamp}"
+    assert client.create(top, b"exclusive", verifier=one)[0] == handle, "retransmission"
+    refused(EXIST, client.create, top, b"exclusive", verifier=two)
+    client.setattr(handle, mode=0o640, mtime=1_000_000_000_000_000_001)
+    refused(EXIST, client.create, top, b"exclusive", verifier=two)
+
+    plain = client.create(top, b"plain", guarded=True, mode=0o600)[0]
+    refused(EXIST, client.create, top, b"plain", guarded=True)
+    refused(EXIST, client.create, top, b"plain", verifier=one)
+    client.write(plain, 0, b"content", FILE_SYNC)
+    assert client.create(top, b"plain")[0] == plain # unchecked: the file that is there
+    assert client.getattr(plain).size == 7
+    client.create(top, b"plain", size=0)
+    assert client.getattr(plain).size == 0
+
+    client.mkdir(top, b"folder")
+    refused(EXIST, client.mkdir, top, b"folder")
+    refused((EXIST, ISDIR), client.create, top, b"folder", guarded=True)
+    # A directory that moves to another parent: links, .. and times of both.
+    a, b = client.mkdir(top, b"a")[0], client.mkdir(top, b"b")[0]
+    moved = client.mkdir(a, b"moved")[0]
+    assert client.getattr(a).nlink == 3
+    before = client.getattr(a).ctime, client.getattr(b).ctime
+    client.rename(a, b"moved", b, b"moved")
+    assert (client.getattr(a).nlink, client.getattr(b).nlink) == (2, 3)
+    assert client.lookup(moved, b"..") == b and client.lookup(b, b"..") == top
+    assert client.getattr(a).ctime > before[0] and client.getattr(b).ctime > before[1]
+    refused(INVAL, client.rename, top, b"b", moved, b"loop")
+else:
+    top = client.lookup(root, b"create")
+    client.create(top, b"exclusive", verifier=one)
+    refused(EXIST, client.create, top, b"exclusive", verifier=two)
+    b = client.lookup(top, b"b")
+    assert client.lookup(client.lookup(b, b"moved"), b"..") == b

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: LGPL-3.0-or-later
+"""Names and handles that no honest client sends."""
+import random
+
+from nfs3 import *
+
+seed = random.getrandbits(32)
+print("seed", seed)
+rng = random.Random(seed)
+client = Client()
+root = client.mount("/tarn")
+top = client.mkdir(root, b"hostile")[0]
+kept = client.create(top, b"kept", mode=0o600)[0]
+client.write(kept, 0, b"secret", FILE_SYNC)
+other = client.lookup(root, b"other") # a dataset of its own
+
+bad = (INVAL, ACCES, EXIST, NOENT, ISDIR, NOTEMPTY)
+for name in (b"a/b", b"/", b"", b".", b"..", b"kept/", b"nul\0byte"):
+    for call, args in ((client.create, ()), (client.mkdir, ()), (client.symlink, (b"t",)),
+                       (client.mknod, (FIFO,)), (client.remove, ()), (client.rmdir, ())):
+        refused(bad, call, top, name, *args)
+    refused(bad, client.rename, top, b"kept", top, name)
+    refused(bad, client.rename, top, name, top, b"new")
+    refused(bad, client.link, kept, top, name)
+for name in (b"n" * 256, b"n" * 1024):
+    refused(NAMETOOLONG, client.create, top, name)
+    refused(NAMETOOLONG, client.mkdir, top, name)
+    refused((NAMETOOLONG, NOENT), client.lookup, top, name)
+    refused(NAMETOOLONG, client.rename, top, b"kept", top, name)
+assert [e.name for e in client.listing(top)] == [b"kept"]
+
+# Any bytes but / and NUL are a name.
+for name in (b"n" * 255, b"\xff\xfe\x80", b"new\nline", b" ", b"-rf", b"..."):
+    assert client.create(top, name)[0] == client.lookup(top, name)
+    client.remove(top, name)
+
+# Across datasets.
+refused(XDEV, client.link, kept, other, b"hard")
+refused(XDEV, client.rename, top, b"kept", other, b"kept")
+refused((NOTEMPTY, XDEV, INVAL, PERM, ACCES), client.rename, root, b"other", top, b"other")
+refused((NOTEMPTY, EXIST, INVAL, PERM, ACCES), client.rmdir, root, b"other")
+
+# Handles: a changed one is refused or is the same file (no check sum protects what ganesha
+# adds in front); it never leads to anything else.
+truth = client.getattr(kept)
+for length in list(range(0, len(kept))) + [len(kept) + 1, 64]:
+    refused((BADHANDLE, STALE, SERVERFAULT, INVAL), client.getattr, (kept + bytes(64))[:length])
+for i in range(2000):
+    changed = bytearray(kept)
+    for _ in range(rng.choice((1, 1, 1, 2, 8))):
+        changed[rng.randrange(len(changed))] = rng.randrange(256)
+    try:
+        attr = client.getattr(bytes(changed))
+    except NfsError as e:
+        assert e.status in (BADHANDLE, STALE, SERVERFAULT, INVAL, JUKEBOX), e.status
+        continue
+    # A handle that guesses another inode and generation right is one of another file: rare,
+    # but it must then be a file of this pool.
+    assert attr.fsid in (truth.fsid, client.getattr(other).fsid)
+refused((NOTDIR, INVAL), client.lookup, kept, b"x")
+refused((NOTDIR, INVAL), client.readdir, kept)
+refused((ISDIR, INVAL), client.read, top, 0, 10)
+refused((ISDIR, INVAL), client.write, top, 0, b"x")
+refused(INVAL, client.readlink, kept)
+
+# Offsets at the end of what is possible.
+refused((FBIG, INVAL), client.write, kept, (1 << 64) - 4, b"12345678")
+refused((FBIG, INVAL), client.setattr, kept, size=(1 << 64) - 1)
+assert client.read(kept, 1 << 62, 10) == (b"", True)
+
+# Permission: what the server trusts no client with.
+user = Client(uid=1000, gid=1000)
+refused(ACCES, user.read, kept, 0, 10)
+refused(ACCES, user.write, kept, 0, b"x")
+refused(ACCES, user.create, top, b"mine")
+refused(ACCES, user.remove, top, b"kept")
+refused(ACCES, user.rename, top, b"kept", top, b"mine")
+refused((PERM, ACCES), user.setattr, kept, mode=0o777)
+refused((PERM, ACCES), user.setattr, kept, uid=1000)
+assert client.read(kept, 0, 10) == (b"secret", True)
