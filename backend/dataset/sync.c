@@ -266,8 +266,17 @@ static void committed(void *arg, uint64_t txg)
 	tree_committed(&cat->tree, txg);
 }
 
+static struct bp take_obj(struct slot_obj *obj)
+{
+	struct bp bp = obj->bp;
+
+	slot_obj_unref(obj);
+	return bp;
+}
+
 const struct txg_client catalog_client = {
     .freeze = freeze,
     .sync = sync_client,
     .committed = committed,
+    .take_obj = take_obj,
 };
