@@ -662,7 +662,7 @@ static void test_cut_rewind(void **state)
 			sim_destroy(cut);
 		}
 	}
-	assert_true(seen[9] && seen[7] && seen[20] && seen[24] && !seen[8]);
+	assert_true(seen[9] && seen[7] && seen[20] && seen[23] && !seen[8]);
 	cuts_free(cuts);
 }
 
