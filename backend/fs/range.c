@@ -406,7 +406,7 @@ static int next_data(struct fs *fs, struct tarn_inode *inode, uint64_t offset, s
 		else if (v.kind == SLOT_BLOCK && !bp_is_hole(&v.bp))
 			e->to += v.bp.lsize;
 		tree_val_put(&v);
-		if (e->to > offset)
+		if (e->to > e->from && e->to > offset)
 			return 0;
 		record++;
 	}
