@@ -239,18 +239,31 @@ static void read_finish(struct read_req *q, int result)
 	r->done(r);
 }
 
-/* Neighbouring megabytes go to different columns, so that all devices work. */
+static bool col_present(const struct read_req *q, unsigned col)
+{
+	const struct chunk_col *c = &q->chunk->cols[col];
+
+	return !atomic_load(&c->stale) && q->pool->devs[c->dev].dev;
+}
+
+/* Neighbouring megabytes go to different columns, so that all devices work. A faulted device is
+   asked last: what it has is verified like everything else. */
 static int next_column(const struct read_req *q)
 {
 	unsigned n = q->chunk->ncols, first = (q->r->bp.sector >> 8) % n;
+	int last_resort = -1;
 
 	for (unsigned i = 0; i < n; i++) {
 		unsigned col = (first + i) % n;
 
-		if (!(q->tried & 1u << col) && chunk_col_good(q->pool, q->chunk, col))
+		if (q->tried & 1u << col)
+			continue;
+		if (chunk_col_good(q->pool, q->chunk, col))
 			return (int)col;
+		if (col_present(q, col))
+			last_resort = (int)col;
 	}
-	return -1;
+	return last_resort;
 }
 
 static void no_good_copy(struct read_req *q)

@@ -84,13 +84,17 @@ struct rig {
 	atomic_uint commits;
 };
 
-/* Half noise, half runs, so that compression pays. */
+/* Noise between runs, so that compression pays. */
 static inline void rig_fill(uint64_t seed, uint32_t lsize, uint8_t *buf)
 {
 	uint64_t state = seed | 1;
 
-	for (uint32_t i = 0; i < lsize; i++)
-		buf[i] = i % 64 < 8 ? (uint8_t)rig_random(&state) : (uint8_t)seed;
+	memset(buf, (int)seed, lsize);
+	for (uint32_t i = 0; i + 8 <= lsize; i += 64) {
+		uint64_t noise = rig_random(&state);
+
+		memcpy(buf + i, &noise, sizeof(noise));
+	}
 }
 
 static inline void *rig_content(uint64_t seed, uint32_t lsize)
@@ -310,8 +314,10 @@ static inline int rig_close(struct rig *r)
 static inline void rig_free(struct rig *r)
 {
 	rig_close(r);
-	for (unsigned i = 0; i < r->nsims; i++)
-		sim_destroy(r->sims[i]);
+	for (unsigned i = 0; i < r->nsims; i++) {
+		if (r->sims[i])
+			sim_destroy(r->sims[i]);
+	}
 	workq_destroy(r->wq);
 	for (unsigned i = 0; i < RIG_BLOCKS; i++)
 		free(r->pending[i].buf);
