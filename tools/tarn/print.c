@@ -256,21 +256,48 @@ struct sort_order {
 	const struct column *known;
 };
 
+/* The number that text such as 128K stands for; false if it is none. */
+static bool text_number(const char *text, double *number)
+{
+	static const char units[] = "KMGTPE";
+	const char *unit;
+	char *end;
+
+	*number = strtod(text, &end);
+	if (end == text)
+		return false;
+	unit = *end ? strchr(units, *end) : NULL;
+	if (unit) {
+		*number *= (double)(1ull << (10 * (unit - units + 1)));
+		end++;
+	}
+	return !*end;
+}
+
 static int compare_values(struct json_object *a, struct json_object *b)
 {
-	if (json_object_is_type(a, json_type_int) && json_object_is_type(b, json_type_int)) {
-		uint64_t x = json_object_get_uint64(a), y = json_object_get_uint64(b);
+	const char *s = a ? json_object_get_string(a) : "", *t = b ? json_object_get_string(b) : "";
+	double x, y;
 
-		return (x > y) - (x < y);
+	if (json_object_is_type(a, json_type_int) && json_object_is_type(b, json_type_int)) {
+		uint64_t m = json_object_get_uint64(a), n = json_object_get_uint64(b);
+
+		return (m > n) - (m < n);
 	}
-	return strcmp(a ? json_object_get_string(a) : "", b ? json_object_get_string(b) : "");
+	if (text_number(s, &x) && text_number(t, &y))
+		return (x > y) - (x < y);
+	return strcmp(s, t);
 }
+
+struct sorted {
+	struct json_object *object;
+	size_t place; /* before sorting: equal ones keep their order */
+};
 
 static int compare_objects(const void *a, const void *b, void *arg)
 {
 	const struct sort_order *order = arg;
-	struct json_object *x = *(struct json_object *const *)a;
-	struct json_object *y = *(struct json_object *const *)b;
+	const struct sorted *x = a, *y = b;
 
 	for (size_t i = 0; i < order->args->noptions; i++) {
 		const struct option_use *use = &order->args->options[i];
@@ -282,28 +309,29 @@ static int compare_objects(const void *a, const void *b, void *arg)
 			continue;
 		column = find_column(order->known, use->value);
 		key = column ? column->key : use->value;
-		difference =
-		    compare_values(json_object_object_get(x, key), json_object_object_get(y, key));
+		difference = compare_values(json_object_object_get(x->object, key),
+					    json_object_object_get(y->object, key));
 		if (difference)
 			return use->letter == 's' ? difference : -difference;
 	}
-	return 0;
+	return (x->place > y->place) - (x->place < y->place);
 }
 
 void sort_objects(const struct args *args, const struct column *known, struct json_object *objects)
 {
 	size_t n = json_object_array_length(objects);
 	struct sort_order order = {args, known};
-	struct json_object **list;
+	struct sorted *list;
 
 	if (n == 0 || (!has_option(args, 's') && !has_option(args, 'S')))
 		return;
-	list = checked(calloc(n, sizeof(struct json_object *)));
+	list = checked(calloc(n, sizeof(*list)));
 	for (size_t i = 0; i < n; i++)
-		list[i] = json_object_get(json_object_array_get_idx(objects, i));
-	qsort_r(list, n, sizeof(struct json_object *), compare_objects, &order);
+		list[i] =
+		    (struct sorted){json_object_get(json_object_array_get_idx(objects, i)), i};
+	qsort_r(list, n, sizeof(*list), compare_objects, &order);
 	for (size_t i = 0; i < n; i++)
-		json_object_array_put_idx(objects, i, list[i]);
+		json_object_array_put_idx(objects, i, list[i].object);
 	free(list);
 }
 
