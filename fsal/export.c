@@ -10,16 +10,24 @@
 #include <errno.h>
 #include <string.h>
 
-void export_bind(struct tarn_export *export, const struct identity *root,
-		 const struct handle_key *key)
+int export_bind(struct tarn_export *export, struct tarn_inode *dir, const struct handle_key *key)
 {
+	struct identity id = inode_identity(dir);
+	struct tarn_inode *top;
+	int r = tarn_root(tarn_inode_dataset(dir), &top);
+
+	if (r != 0)
+		return r;
 	PTHREAD_MUTEX_lock(&export->lock);
 	if (!export->bound) {
 		export->bound = true;
-		export->root = *root;
+		export->root = id;
+		export->whole = tarn_inode_number(top) == id.ino;
 		export->rootkey = *key;
 	}
 	PTHREAD_MUTEX_unlock(&export->lock);
+	tarn_inode_put(top);
+	return 0;
 }
 
 bool export_root(struct tarn_export *export, struct identity *root, struct handle_key *key)
@@ -128,7 +136,11 @@ static fsal_status_t op_lookup_path(struct fsal_export *fsal_export, const char 
 		} else {
 			struct identity id = inode_identity(inode);
 			struct handle_key key = key_of_inode(&id);
-			export_bind(export, &id, &key);
+			r = export_bind(export, inode, &key);
+			if (r != 0) {
+				tarn_inode_put(inode);
+				return status_of(r);
+			}
 			object = object_new(inode);
 		}
 	}

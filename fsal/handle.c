@@ -131,7 +131,9 @@ static int root_identify(struct tarn_object *object, struct tarn_inode *inode)
 
 	if (!cached)
 		return -EAGAIN;
-	export_bind(export_of(op_ctx->fsal_export), &id, &object->key);
+	int r = export_bind(export_of(op_ctx->fsal_export), inode, &object->key);
+	if (r != 0)
+		return r;
 	object_identify(object, &id);
 	cached->fsid = object->handle.fsid;
 	cached->fileid = object->handle.fileid;
@@ -268,41 +270,76 @@ static bool path_below(const char *path, const char *above)
 	return strncmp(path, above, len) == 0 && (path[len] == '\0' || path[len] == '/');
 }
 
+/* Whether the dataset of id is root's or below it. */
+static int dataset_below(const struct identity *id, const struct identity *root)
+{
+	struct tarn_dataset *ds;
+	char path[TARN_PATH_MAX], above[TARN_PATH_MAX];
+
+	if (id->pool != root->pool)
+		return -ESTALE;
+	if (id->dataset == root->dataset)
+		return 0;
+	int r = tarn_dataset_open_id(TARN.engine, root->pool, root->dataset, &ds);
+	if (r != 0)
+		return r;
+	tarn_dataset_path(ds, above);
+	tarn_dataset_put(ds);
+	r = tarn_dataset_open_id(TARN.engine, id->pool, id->dataset, &ds);
+	if (r != 0)
+		return r;
+	tarn_dataset_path(ds, path);
+	tarn_dataset_put(ds);
+	return path_below(path, above) ? 0 : -ESTALE;
+}
+
 /*
- * Whether the dataset of id is served by the export. MDCACHE knows objects by their key
- * alone, so a handle with another export's id in front must be caught here. Within a
- * dataset there is no such check: an export of a directory guards its names, not its handles.
+ * For an export of a directory that is no dataset's root: whether the directory of id is
+ * below it. From a directory outside one could walk up, also to other datasets. Files are not
+ * looked for: who guesses the handle of a file in the same dataset may use it.
  */
+static int directory_below(const struct identity *id, const struct identity *root)
+{
+	struct tarn_inode *dir, *up;
+	int r = inode_of_identity(id, &dir);
+
+	if (r != 0)
+		return r;
+	while (r == 0 && tarn_inode_type(dir) == TARN_DIR && tarn_inode_number(dir) != root->ino) {
+		r = tarn_lookup(NULL, dir, "..", &up);
+		if (r != 0)
+			break;
+		/* The dataset's root: its ".." leads to another dataset or to itself. */
+		if (tarn_dataset_id(tarn_inode_dataset(up)) != id->dataset ||
+		    tarn_inode_number(up) == tarn_inode_number(dir))
+			r = -ESTALE;
+		tarn_inode_put(dir);
+		dir = up;
+	}
+	tarn_inode_put(dir);
+	return r;
+}
+
+/* Whether the export serves what id names. MDCACHE knows objects by their key alone, so a
+   handle with another export's id in front must be caught here. */
 static fsal_status_t export_serves(struct tarn_export *export, const struct identity *id)
 {
 	struct identity root;
 	struct handle_key rootkey;
-	struct tarn_dataset *ds, *top;
-	char path[TARN_PATH_MAX], above[TARN_PATH_MAX];
 
 	if (export->all)
 		return ok();
 	if (!export_root(export, &root, &rootkey))
 		return try_later();
-	if (id->pool != root.pool)
-		return fsalstat(ERR_FSAL_STALE, 0);
-	if (id->dataset == root.dataset)
-		return ok();
-	int r = tarn_dataset_open_id(TARN.engine, root.pool, root.dataset, &top);
-	if (r != 0)
-		return status_of(r);
-	tarn_dataset_path(top, above);
-	tarn_dataset_put(top);
-	r = tarn_dataset_open_id(TARN.engine, id->pool, id->dataset, &ds);
-	if (r != 0)
-		return status_of(r);
-	tarn_dataset_path(ds, path);
-	tarn_dataset_put(ds);
-	return path_below(path, above) ? ok() : fsalstat(ERR_FSAL_STALE, 0);
+	int r = dataset_below(id, &root);
+	if (r == 0 && !export->whole)
+		r = id->dataset == root.dataset ? directory_below(id, &root) : -ESTALE;
+	return status_of(r);
 }
 
-/* The key under which MDCACHE has what a client's handle names. */
-static fsal_status_t key_canonical(struct tarn_export *export, struct handle_key *key)
+/* Whether the export serves what a well-formed key names. The handle of a root from the time
+   when its pool was absent is replaced by what it is now. */
+static fsal_status_t key_admit(struct tarn_export *export, struct handle_key *key)
 {
 	struct identity id = identity_in(key), root;
 	struct handle_key rootkey;
@@ -319,10 +356,6 @@ static fsal_status_t key_canonical(struct tarn_export *export, struct handle_key
 	case HANDLE_INODE:
 		break;
 	}
-	if (export_root(export, &root, &rootkey) && same_identity(&root, &id)) {
-		*key = rootkey;
-		return ok();
-	}
 	return export_serves(export, &id);
 }
 
@@ -338,10 +371,26 @@ static fsal_status_t op_wire_to_host(struct fsal_export *export, fsal_digesttype
 	memcpy(&key, fh->addr, sizeof(key));
 	if (!key_is_well_formed(&key))
 		return fsalstat(ERR_FSAL_BADHANDLE, 0);
-	fsal_status_t status = key_canonical(export_of(export), &key);
+	fsal_status_t status = key_admit(export_of(export), &key);
 	if (!FSAL_IS_ERROR(status))
 		memcpy(fh->addr, &key, sizeof(key));
 	return status;
+}
+
+/* Also for handles that MDCACHE has kept, such as a directory's "..", from other exports. */
+static fsal_status_t op_host_to_key(struct fsal_export *export, struct gsh_buffdesc *fh)
+{
+	struct handle_key key, rootkey;
+	struct identity id, root;
+
+	if (fh->len != sizeof(key))
+		return fsalstat(ERR_FSAL_BADHANDLE, 0);
+	memcpy(&key, fh->addr, sizeof(key));
+	id = identity_in(&key);
+	if (key.kind == HANDLE_INODE && export_root(export_of(export), &root, &rootkey) &&
+	    same_identity(&root, &id))
+		memcpy(fh->addr, &rootkey, sizeof(rootkey));
+	return ok();
 }
 
 static fsal_status_t op_create_handle(struct fsal_export *fsal_export, struct gsh_buffdesc *fh,
@@ -388,5 +437,6 @@ static fsal_status_t op_create_handle(struct fsal_export *fsal_export, struct gs
 void handle_export_ops(struct export_ops *ops)
 {
 	ops->wire_to_host = op_wire_to_host;
+	ops->host_to_key = op_host_to_key;
 	ops->create_handle = op_create_handle;
 }

@@ -34,23 +34,19 @@ static bool is_pool_root(struct tarn_inode *inode)
 	return same;
 }
 
-/* "..": never above the export's root, where MDCACHE does not ask anyway. */
+/*
+ * "..", the same in every export: MDCACHE keeps the answer with the directory, which exports
+ * share. Ganesha itself does not ask at an export's root, but once, when it makes the export.
+ */
 static int lookup_parent(struct tarn_inode *dir, struct tarn_object **out)
 {
-	struct tarn_export *export = export_of(op_ctx->fsal_export);
-	struct identity id = inode_identity(dir), root;
-	struct handle_key rootkey;
 	struct tarn_inode *parent;
-	int r = 0;
 
-	if (export->all && is_pool_root(dir)) {
+	if (is_pool_root(dir)) {
 		*out = object_new_pools();
 		return 0;
 	}
-	if (export_root(export, &root, &rootkey) && same_identity(&root, &id))
-		parent = tarn_inode_ref(dir);
-	else
-		r = tarn_lookup(NULL, dir, "..", &parent);
+	int r = tarn_lookup(NULL, dir, "..", &parent);
 	if (r == 0)
 		*out = object_new(parent);
 	return r;

@@ -101,6 +101,7 @@ struct tarn_export {
 	pthread_mutex_t lock;
 	bool bound;                /* path has led to a directory once */
 	struct identity root;      /* that directory, if bound */
+	bool whole;                /* it is the root of its dataset */
 	struct handle_key rootkey; /* the key of the root's object */
 };
 
@@ -139,9 +140,8 @@ fsal_status_t export_update(struct fsal_module *module, void *parse_node,
 			    struct fsal_module *updated_super);
 /* Follows the export's path to its root directory. */
 int export_resolve(struct tarn_export *export, struct tarn_inode **out);
-/* Remembers the root, once. */
-void export_bind(struct tarn_export *export, const struct identity *root,
-		 const struct handle_key *key);
+/* Remembers that the export's root is dir, under key; once. */
+int export_bind(struct tarn_export *export, struct tarn_inode *dir, const struct handle_key *key);
 /* Whether the export is bound, and to what. */
 bool export_root(struct tarn_export *export, struct identity *root, struct handle_key *key);
 
