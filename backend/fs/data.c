@@ -38,6 +38,7 @@ struct data_op {
 	/* A change, called under the inode's lock in a tx. */
 	int (*change)(struct data_op *op, struct tx *tx);
 	uint64_t reserve;
+	unsigned space_tries;
 	struct dirty *spare; /* for the record that inline content becomes */
 
 	/* Results. */
@@ -348,7 +349,10 @@ static void change_locked(struct data_op *op)
 
 	if (!atomic_load(&op->inode->dead)) {
 		err = tx_try_begin(pool_of(op), op->reserve, kind, &tx);
-		throttled = err == -EAGAIN;
+		throttled =
+		    err == -EAGAIN || (err == -ENOBUFS && op->space_tries++ < TX_SPACE_TRIES);
+		if (err == -ENOBUFS && !throttled)
+			err = -ENOSPC;
 		if (!err) {
 			err = op->change(op, &tx);
 			tx_end(&tx);

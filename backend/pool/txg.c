@@ -13,7 +13,6 @@
 #define CREDIT_BYTES (4u << 20)
 /* Commits that a tx waits for at most when space is short: what was freed last comes back with
    the last of them. */
-#define SPACE_TRIES (TXG_KEEP + 3)
 
 static _Thread_local unsigned tx_held;
 
@@ -143,7 +142,7 @@ int tx_try_begin(struct pool *pool, uint64_t bytes, enum tx_kind kind, struct tx
 		return 0;
 	case RESERVE_WAIT:
 		atomic_store(&t->hungry, true);
-		return -EAGAIN;
+		return -ENOBUFS;
 	default:
 		return -ENOSPC;
 	}
@@ -193,7 +192,7 @@ int tx_begin(struct pool *pool, uint64_t bytes, enum tx_kind kind, struct tx *tx
 		result = enter(t, bytes, kind, tx);
 		if (result == RESERVE_OK)
 			return 0;
-		if (result == RESERVE_FULL || tries == SPACE_TRIES)
+		if (result == RESERVE_FULL || tries == TX_SPACE_TRIES)
 			return -ENOSPC;
 		wait_settled(t);
 	}

@@ -56,9 +56,11 @@ enum tx_kind {
 int tx_begin(struct pool *pool, uint64_t bytes, enum tx_kind kind, struct tx *tx);
 
 /*
- * Never blocks but at the barrier: -EAGAIN if it would have to wait for dirty data or space to
- * settle. Then tx_wait_async() calls fn (from an engine thread) when trying again makes sense.
+ * Never blocks but at the barrier: -EAGAIN if it would have to wait for dirty data to be written,
+ * -ENOBUFS for space to settle. Then tx_wait_async() calls fn (from an engine thread) when trying
+ * again makes sense; who was told -ENOBUFS more than TX_SPACE_TRIES times takes it for -ENOSPC.
  */
+#define TX_SPACE_TRIES (TXG_KEEP + 3)
 int tx_try_begin(struct pool *pool, uint64_t bytes, enum tx_kind kind, struct tx *tx);
 struct tx_waiter {
 	void (*fn)(struct tx_waiter *w);
@@ -159,8 +161,8 @@ void sync_free(struct txg_sync *s, const struct bp *bp);
 /* A txg in which no tx was begun is clean: it is not written, and who waits for it waits for the
    one before. So a task for the sync is queued under a tx. */
 
-/* Starts / stops the pool's sync thread; client must live until then. The first txg counts as dirty. stop commits everything
-   first unless the pool is suspended or read-only. */
+/* Starts / stops the pool's sync thread; client must live until then. The first txg counts as
+   dirty. stop commits everything first unless the pool is suspended or read-only. */
 int txg_start(struct pool *pool, const struct txg_client *client);
 int txg_stop(struct pool *pool);
 
