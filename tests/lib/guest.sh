@@ -31,12 +31,12 @@ unmount_pool() {
 	umount $pool
 }
 
-# each_version FUNCTION: in an empty folder of the pool, once for each NFS version.
+# each_version FUNCTION: in a folder of the pool, once for each NFS version.
 each_version() {
 	for vers in $versions; do
 		echo "NFS $vers: $1"
 		mount_pool "$vers"
-		mkdir "$pool/work-$vers"
+		mkdir -p "$pool/work-$vers"
 		cd "$pool/work-$vers"
 		"$1"
 		unmount_pool

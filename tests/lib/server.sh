@@ -123,7 +123,7 @@ tarn() {
 # The end of every test with a pool: an orderly stop, then the offline check.
 finish() {
 	server_stop
-	"$build/tools/tarnck" "$work"/disks/*
+	"$build/tools/tarnck" -u 3 -d "$work/disks"
 }
 
 # client N SCRIPT [ARG...]: runs tests/client/guest/SCRIPT on client N; $work/shared is its

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: LGPL-3.0-or-later
-"""handles.py make|same|absent|gone STATE: handles kept over everything that may happen to a pool."""
+"""handles.py make|same|exported|absent|gone STATE: handles kept over everything that may happen to a pool."""
 import json
 import sys
 
@@ -23,6 +23,11 @@ if phase == "make":
 
 handles, stats = json.load(open(state))
 handles = {k: bytes.fromhex(h) for k, h in handles.items()}
+if phase == "exported":
+    # Attributes may still come from the server's cache; data does not.
+    refused(JUKEBOX, client.read, handles["file"], 0, 100)
+    refused(JUKEBOX, client.create, handles["top"], b"new")
+    sys.exit()
 for name, handle in handles.items():
     if phase == "absent":
         # The pool may come: "try later", never STALE.

@@ -16,6 +16,9 @@
 #include <tarn/dataset.h>
 #include <tarn/pool.h>
 
+#include "pool/label.h"
+#include "pool/slab.h"
+
 #define FILES 4
 #define SIZE (64ll << 20)
 
@@ -519,18 +522,76 @@ static void test_destroy(void **state)
 	must(create("tank", mirror(paths, 2), 0));
 }
 
+static struct uberblock newest_uberblock(const char *name)
+{
+	struct uberblock best = {0}, uber;
+	int fd = open(name, O_RDONLY | O_CLOEXEC);
+
+	for (int i = 0; i < UBER_SLOTS; i++) {
+		assert_int_equal(pread(fd, &uber, sizeof(uber), UBER_OFFSET + i * sizeof(uber)),
+				 sizeof(uber));
+		if (!disk_check(&uber.head, UBER_MAGIC, sizeof(uber)) &&
+		    uber_compare(&uber, &best) > 0)
+			best = uber;
+	}
+	close(fd);
+	return best;
+}
+
+/* Breaks every copy of the block, on a device whose slab table is one page at 1 MiB. */
+static void break_block(const char *name, const struct bp *bp)
+{
+	static const char zeros[64];
+	struct slab_page page;
+	int fd = open(name, O_RDONLY | O_CLOEXEC);
+	unsigned copies = 0;
+
+	assert_int_equal(pread(fd, &page, sizeof(page), LABEL_AREA), sizeof(page));
+	close(fd);
+	for (unsigned slab = 0; slab < 15; slab++) {
+		if (page.entries[slab].chunk != bp->chunk)
+			continue;
+		poke(name, (2 << 20) + ((off_t)slab << 22) + bp->sector * 4096ll, zeros,
+		     sizeof(zeros));
+		copies++;
+	}
+	assert_int_equal(copies, 2);
+}
+
 static void test_rewind(void **state)
 {
+	struct tarn_import_candidate *found;
+	struct uberblock newest;
 	struct tarn_dataset *ds;
+	uint32_t count;
 
 	(void)state;
 	must(create("tank", single(paths), 0));
 	must(tarn_dataset_create(engine, "tank/kept", NULL, 0, false, &error));
+	for (int i = 0; i < 3; i++) /* the second copy of the slab table's page follows */
+		assert_int_equal(tarn_pool_history_add(engine, "tank", "x"), 0);
 	must(tarn_pool_export(engine, "tank", 0, &error));
-	must(import("tank", TARN_REWIND));
-	/* Nothing was wrong, so nothing was lost. */
-	assert_int_equal(tarn_dataset_open(engine, "tank/kept", NULL, &ds), 0);
-	tarn_dataset_put(ds);
+	must(import("tank", TARN_REWIND)); /* nothing is wrong, so nothing is lost */
+	must(tarn_dataset_create(engine, "tank/lost", NULL, 0, false, &error));
+	must(tarn_pool_export(engine, "tank", 0, &error));
+
+	/* The newest states, until one has lost nothing. */
+	for (int lost = 0; lost < 3; lost++) {
+		newest = newest_uberblock(path[0]);
+		break_block(path[0], &newest.root);
+		refused(import("tank", 0), -EIO, "-F");
+		assert_int_equal(tarn_pool_scan(engine, paths, FILES, &found, &count), 0);
+		assert_false(found[0].active);
+		free(found);
+		refused(import("tank", TARN_DRY_RUN), -EIO, "-F");
+		must(import("tank", TARN_REWIND | TARN_DRY_RUN));
+		must(import("tank", TARN_REWIND));
+		assert_int_equal(tarn_dataset_open(engine, "tank/kept", NULL, &ds), 0);
+		tarn_dataset_put(ds);
+		must(tarn_pool_export(engine, "tank", 0, &error));
+		must(import("tank", 0));
+		must(tarn_pool_export(engine, "tank", 0, &error));
+	}
 }
 
 /* ---- properties, history, events ---- */

@@ -82,7 +82,7 @@ static void check_history(struct run *run)
 		rig_open(&fresh, run->r.f, 1 << 20, &v->root);
 		rig_expect_walk(&fresh, &v->root, &v->m, v->txg, true);
 		for (uint32_t k = 0; k < v->m.count; k += 17)
-			rig_expect(&fresh, v->m.item[k].key, v->m.item[k].klen, &v->m.item[k]);
+			rig_expect(&fresh, v->m.item[k]->key, v->m.item[k]->klen, v->m.item[k]);
 		rig_close(&fresh);
 	}
 }
@@ -112,7 +112,7 @@ static void many_deletes(struct run *run)
 		return;
 	i = test_random(&run->random) % run->m.count;
 	while (n-- && i < run->m.count) {
-		FAKE_CHECK(rig_del(&run->r, run->m.item[i].key, run->m.item[i].klen, false) == 0);
+		FAKE_CHECK(rig_del(&run->r, run->m.item[i]->key, run->m.item[i]->klen, false) == 0);
 		model_del(&run->m, i);
 	}
 }
@@ -125,7 +125,7 @@ static void one_look(struct run *run)
 
 	switch (test_random(&run->random) % 3) {
 	case 0:
-		rig_expect(&run->r, it.key, it.klen, found ? &run->m.item[i] : NULL);
+		rig_expect(&run->r, it.key, it.klen, found ? run->m.item[i] : NULL);
 		break;
 	case 1:
 		rig_expect_next(&run->r, &run->m, it.key, it.klen, test_random(&run->random) % 2);
@@ -200,7 +200,7 @@ static void test_deep(void **state)
 
 	memset(prefix, 'p', sizeof(prefix) - 1);
 	prefix[sizeof(prefix) - 1] = 0;
-	model_run(*(uint64_t *)*state + 4, 20000, prefix, 4 << 20, 5, 20000);
+	model_run(*(uint64_t *)*state + 4, 8000, prefix, 4 << 20, 5, 12000);
 }
 
 int main(void)

@@ -11,8 +11,16 @@ atomic_int rig_objects;
 
 /* ---- model ---- */
 
+static void item_unref(struct model_item *item)
+{
+	if (--item->refs == 0)
+		free(item);
+}
+
 void model_free(struct model *m)
 {
+	for (uint32_t i = 0; i < m->count; i++)
+		item_unref(m->item[i]);
 	free(m->item);
 	*m = (struct model){.item = NULL};
 }
@@ -23,8 +31,10 @@ struct model model_copy(const struct model *m)
 
 	copy.item = malloc((m->count + 1) * sizeof(*copy.item));
 	FAKE_CHECK(copy.item);
-	if (m->count)
-		memcpy(copy.item, m->item, m->count * sizeof(*copy.item));
+	for (uint32_t i = 0; i < m->count; i++) {
+		copy.item[i] = m->item[i];
+		copy.item[i]->refs++;
+	}
 	return copy;
 }
 
@@ -42,7 +52,7 @@ uint32_t model_find(const struct model *m, const void *key, uint32_t klen, bool 
 	*found = false;
 	while (low < high) {
 		uint32_t mid = (low + high) / 2;
-		int diff = compare(m->item[mid].key, m->item[mid].klen, key, klen);
+		int diff = compare(m->item[mid]->key, m->item[mid]->klen, key, klen);
 
 		if (diff == 0)
 			*found = true;
@@ -67,12 +77,18 @@ void model_put(struct model *m, const struct model_item *item)
 		}
 		memmove(m->item + i + 1, m->item + i, (m->count - i) * sizeof(*m->item));
 		m->count++;
+	} else {
+		item_unref(m->item[i]);
 	}
-	m->item[i] = *item;
+	m->item[i] = malloc(sizeof(*item));
+	FAKE_CHECK(m->item[i]);
+	*m->item[i] = *item;
+	m->item[i]->refs = 1;
 }
 
 void model_del(struct model *m, uint32_t i)
 {
+	item_unref(m->item[i]);
 	m->count--;
 	memmove(m->item + i, m->item + i + 1, (m->count - i) * sizeof(*m->item));
 }
@@ -354,8 +370,8 @@ static void expect_found(struct rig *r, int rc, const uint8_t *key, uint32_t kle
 	FAKE_CHECK(rc == (i < m->count ? 0 : -ENOENT));
 	if (rc)
 		return;
-	FAKE_CHECK(compare(key, klen, m->item[i].key, m->item[i].klen) == 0);
-	expect_val(r, v, buf, &m->item[i]);
+	FAKE_CHECK(compare(key, klen, m->item[i]->key, m->item[i]->klen) == 0);
+	expect_val(r, v, buf, m->item[i]);
 }
 
 void rig_expect_next(struct rig *r, const struct model *m, const void *key, uint32_t klen,
@@ -377,8 +393,9 @@ void rig_expect_next(struct rig *r, const struct model *m, const void *key, uint
 	expect_found(r, rc, got, glen, &v, buf, m, i);
 	if (i < m->count) {
 		/* The bound is exclusive. */
-		while ((rc = tree_next(&r->tree, key, klen, after, m->item[i].key, m->item[i].klen,
-				       got, &glen, NULL, 0, &v, &miss)) == -EAGAIN)
+		while ((rc = tree_next(&r->tree, key, klen, after, m->item[i]->key,
+				       m->item[i]->klen, got, &glen, NULL, 0, &v, &miss)) ==
+		       -EAGAIN)
 			FAKE_CHECK(tree_fetch(&r->tree, &miss) == 0);
 		FAKE_CHECK(rc == -ENOENT);
 	}
@@ -403,8 +420,9 @@ void rig_expect_prev(struct rig *r, const struct model *m, const void *key, uint
 	expect_found(r, rc, got, glen, &v, buf, m, i - 1 < m->count ? i - 1 : m->count);
 	if (i > 0) {
 		/* The bound is inclusive. */
-		while ((rc = tree_prev(&r->tree, key, klen, m->item[i - 1].key, m->item[i - 1].klen,
-				       got, &glen, NULL, 0, &v, &miss)) == -EAGAIN)
+		while ((rc = tree_prev(&r->tree, key, klen, m->item[i - 1]->key,
+				       m->item[i - 1]->klen, got, &glen, NULL, 0, &v, &miss)) ==
+		       -EAGAIN)
 			FAKE_CHECK(tree_fetch(&r->tree, &miss) == 0);
 		FAKE_CHECK(rc == 0);
 		tree_val_put(&v);
@@ -434,9 +452,10 @@ static int walk_slot(void *arg, const void *key, uint32_t klen, enum slot_kind k
 		     const void *val, uint32_t vlen, const struct bp *bp)
 {
 	struct walk_state *w = arg;
-	const struct model_item *it = &w->m->item[w->at];
+	const struct model_item *it;
 
 	FAKE_CHECK(w->at < w->m->count);
+	it = w->m->item[w->at];
 	FAKE_CHECK(compare(key, klen, it->key, it->klen) == 0);
 	if (w->account && bp && !bp_is_hole(bp))
 		fake_mark(w->r->f, bp);

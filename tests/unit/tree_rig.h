@@ -12,6 +12,7 @@ enum model_kind { M_VALUE, M_BLOCK, M_HOLE, M_RECORD };
 
 /* What a key is bound to. Content follows from seed and len. */
 struct model_item {
+	uint32_t refs; /* the models' that share it */
 	uint16_t klen;
 	uint8_t kind; /* enum model_kind */
 	uint32_t len;
@@ -21,7 +22,7 @@ struct model_item {
 
 /* Sorted by key. */
 struct model {
-	struct model_item *item;
+	struct model_item **item;
 	uint32_t count, room;
 };
 void model_free(struct model *m);
