@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define OBJECT_PATH "/org/ganesha/nfsd/tarn"
 #define ERROR_PREFIX "org.ganesha.nfsd.tarn.Error."
@@ -17,12 +18,18 @@
 #define MAX_WAITING 64
 #define MAX_RUNNING 96
 
+/* A reply sent while the dispatching thread sleeps on the connection leaves only when it wakes,
+   in ganesha up to 100 ms later. So it stays awake for a moment for a request that may be
+   answered at once, unless so many run that this is unlikely. */
+#define PATIENCE_MS 50
+#define PATIENCE_RUNNING 8
+
 struct tarn_dbus {
 	DBusConnection *connection;
 	struct tarn_engine *engine;
 
 	pthread_mutex_t lock; /* protects what follows; nothing else is taken under it */
-	pthread_cond_t idle;  /* running became 0 */
+	pthread_cond_t ended; /* a request has */
 	bool stopping;
 	unsigned running, waiting; /* requests; those of them that are not instant */
 	/* The thread that ended last. It joins the one before it, so that after joining this
@@ -34,6 +41,7 @@ struct tarn_dbus {
 /* A request's thread and what it works on. */
 struct job {
 	struct tarn_dbus *service;
+	bool *answered; /* set at the end for who waits, NULL if nobody does; under the lock */
 	struct request request;
 };
 
@@ -154,8 +162,8 @@ static int begin(struct tarn_dbus *service, bool instant)
 static void end(struct tarn_dbus *service, bool instant)
 {
 	service->waiting -= !instant;
-	if (--service->running == 0)
-		pthread_cond_broadcast(&service->idle);
+	service->running--;
+	pthread_cond_broadcast(&service->ended);
 	pthread_mutex_unlock(&service->lock);
 }
 
@@ -168,9 +176,11 @@ static void *job_thread(void *arg)
 
 	run_request(service, &job->request);
 	dbus_message_unref(job->request.message);
-	free(job);
 
 	pthread_mutex_lock(&service->lock);
+	if (job->answered)
+		*job->answered = true;
+	free(job);
 	previous = service->last;
 	has_previous = service->has_last;
 	service->last = pthread_self();
@@ -181,9 +191,28 @@ static void *job_thread(void *arg)
 	return NULL;
 }
 
+/* Waits a moment for the job, which is gone if it has set *answered. */
+static void wait_briefly(struct tarn_dbus *service, struct job *job, bool *answered)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_nsec += PATIENCE_MS * 1000000l;
+	until.tv_sec += until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
+	pthread_mutex_lock(&service->lock);
+	while (!*answered && service->running <= PATIENCE_RUNNING)
+		if (pthread_cond_timedwait(&service->ended, &service->lock, &until))
+			break;
+	if (!*answered)
+		job->answered = NULL;
+	pthread_mutex_unlock(&service->lock);
+}
+
 static int start_job(struct tarn_dbus *service, const struct method *method, DBusMessage *message)
 {
 	struct job *job;
+	bool answered = false;
 	pthread_t thread;
 	int r = begin(service, method->instant);
 
@@ -193,6 +222,7 @@ static int start_job(struct tarn_dbus *service, const struct method *method, DBu
 	r = job ? 0 : -ENOMEM;
 	if (!r) {
 		job->service = service;
+		job->answered = &answered;
 		job->request.engine = service->engine;
 		job->request.method = method;
 		job->request.message = dbus_message_ref(message);
@@ -204,8 +234,10 @@ static int start_job(struct tarn_dbus *service, const struct method *method, DBu
 		free(job);
 		pthread_mutex_lock(&service->lock);
 		end(service, method->instant);
+		return r;
 	}
-	return r;
+	wait_briefly(service, job, &answered);
+	return 0;
 }
 
 static const struct method *find_method(const char *interface, const char *name)
@@ -327,13 +359,17 @@ int tarn_dbus_attach(DBusConnection *connection, struct tarn_engine *engine, str
 {
 	static const DBusObjectPathVTable vtable = {.message_function = handle};
 	struct tarn_dbus *service = calloc(1, sizeof(*service));
+	pthread_condattr_t monotonic;
 
 	if (!service)
 		return -ENOMEM;
 	service->connection = dbus_connection_ref(connection);
 	service->engine = engine;
 	pthread_mutex_init(&service->lock, NULL);
-	pthread_cond_init(&service->idle, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&service->ended, &monotonic);
+	pthread_condattr_destroy(&monotonic);
 	/* A lost bus must not end the process: files are served without it. */
 	dbus_connection_set_exit_on_disconnect(connection, FALSE);
 	if (!dbus_connection_register_object_path(connection, OBJECT_PATH, &vtable, service)) {
@@ -351,13 +387,13 @@ void tarn_dbus_detach(struct tarn_dbus *service)
 	pthread_mutex_lock(&service->lock);
 	service->stopping = true;
 	while (service->running > 0)
-		pthread_cond_wait(&service->idle, &service->lock);
+		pthread_cond_wait(&service->ended, &service->lock);
 	pthread_mutex_unlock(&service->lock);
 	if (service->has_last)
 		pthread_join(service->last, NULL);
 	dbus_connection_flush(service->connection);
 	dbus_connection_unref(service->connection);
-	pthread_cond_destroy(&service->idle);
+	pthread_cond_destroy(&service->ended);
 	pthread_mutex_destroy(&service->lock);
 	free(service);
 }

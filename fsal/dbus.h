@@ -4,9 +4,9 @@
  * process owns (org.ganesha.nfsd inside the server). docs/dbus.md describes the methods.
  *
  * Owns its object path and one thread for each request being worked on: the thread that
- * dispatches the connection only takes requests in, so a device that hangs delays no other
- * service and no other request. Who may call is the bus policy's decision: ganesha's admits
- * root alone.
+ * dispatches the connection takes requests in and never waits for one longer than a moment, so
+ * a device that hangs holds up no other service and no other request. Who may call is the bus
+ * policy's decision: ganesha's admits root alone.
  */
 #ifndef TARN_FSAL_DBUS_H
 #define TARN_FSAL_DBUS_H

@@ -245,20 +245,26 @@ static void check_names(const char *names, struct json_object *rows)
 	free(copy);
 }
 
-/* Sizes come in bytes. */
-static void format_sizes(struct json_object *rows)
+/* Sizes come in bytes, the capacity in percent. */
+static void format_numbers(struct json_object *rows)
 {
-	static const char *const sizes[] = {"size", "allocated", "free", "freeing"};
+	static const char *const numbers[] = {"capacity", "size", "allocated", "free", "freeing"};
 
 	for (size_t i = 0; i < json_object_array_length(rows); i++) {
 		struct json_object *row = json_object_array_get_idx(rows, i);
+		struct json_object *value = json_object_array_get_idx(row, 1);
 		char text[32];
 
-		for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
-			if (strcmp(json_object_get_string(first(row)), sizes[s]))
+		for (size_t n = 0; n < sizeof(numbers) / sizeof(numbers[0]); n++) {
+			if (strcmp(json_object_get_string(first(row)), numbers[n]))
 				continue;
-			nice_size(json_object_get_uint64(json_object_array_get_idx(row, 1)), text);
+			if (n == 0)
+				snprintf(text, sizeof(text), "%.20s%%",
+					 json_object_get_string(value));
+			else
+				nice_size(json_object_get_uint64(value), text);
 			json_object_array_put_idx(row, 1, json_object_new_string(text));
+			break;
 		}
 	}
 }
@@ -276,7 +282,7 @@ static void pool_get(const struct args *args)
 		rows = first(bus_send(call));
 		check_names(names, rows);
 		if (!has_option(args, 'p') && !has_option(args, 'j'))
-			format_sizes(rows);
+			format_numbers(rows);
 		json_object_object_add(pool, "properties", json_object_get(rows));
 	}
 	print_properties(args, names, pools, "pools");
