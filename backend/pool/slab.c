@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "pool/chunk.h"
 #include "pool/devio.h"
 #include "pool/label.h"
 
@@ -231,13 +232,16 @@ int slab_take(struct pool_dev *dev, struct txg_sync *s, const struct slab_entry 
 	      uint32_t *slab)
 {
 	struct slab_table *table = dev->slabs;
+	/* Two columns on one device lie far apart: what damages one spares the other. */
+	bool second = entry->profile == PROFILE_DUP && entry->column;
+	uint32_t away = table && second ? table->count / 2 : 0;
 	int rc = -ENOSPC;
 
 	if (!table || !pool_dev_usable(dev))
 		return -ENXIO;
 	pthread_mutex_lock(&table->lock);
 	for (uint32_t i = 0; i < table->count && rc; i++) {
-		uint32_t n = (table->cursor + i) % table->count;
+		uint32_t n = (table->cursor + away + i) % table->count;
 
 		if (table->entries[n].chunk)
 			continue;
@@ -245,7 +249,8 @@ int slab_take(struct pool_dev *dev, struct txg_sync *s, const struct slab_entry 
 		table->entries[n].txg = s->txg;
 		mark(table, n);
 		atomic_fetch_sub(&table->free, 1);
-		table->cursor = n + 1;
+		if (!away)
+			table->cursor = n + 1;
 		*slab = n;
 		rc = 0;
 	}

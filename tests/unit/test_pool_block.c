@@ -171,6 +171,18 @@ static void test_repair(void **state)
 	repaired(single, BLOCK_META, 2);
 }
 
+/* The two copies on one device are not neighbours. */
+static void test_dup_far_apart(void **state)
+{
+	struct rig *r = one_block(single, BLOCK_META);
+	unsigned dev;
+	uint64_t a = place(r, &r->open[0].bp, 0, &dev), b = place(r, &r->open[0].bp, 1, &dev);
+
+	(void)state;
+	assert_true((a > b ? a - b : b - a) >= SIZE / 4);
+	rig_free(r);
+}
+
 static void test_no_good_copy(void **state)
 {
 	struct rig *r = one_block(mirror, BLOCK_DATA);
@@ -393,6 +405,7 @@ int main(void)
 	    cmocka_unit_test(test_round_trips),
 	    cmocka_unit_test(test_codec),
 	    cmocka_unit_test(test_repair),
+	    cmocka_unit_test(test_dup_far_apart),
 	    cmocka_unit_test(test_no_good_copy),
 	    cmocka_unit_test(test_read_error),
 	    cmocka_unit_test(test_wild_bp),
