@@ -200,9 +200,15 @@ static void tell(struct tarn_engine *engine, const struct engine_pool *p, bool p
 int engine_pool_add(struct tarn_engine *engine, struct pool *pool, struct catalog *catalog)
 {
 	struct engine_pool *p = calloc(1, sizeof(*p)), **at;
+	int rc;
 
 	if (!p)
 		return -ENOMEM;
+	rc = catalog_pool_prop_get(catalog, "comment", p->comment, sizeof(p->comment));
+	if (rc && rc != -ENOENT) {
+		free(p);
+		return rc;
+	}
 	strcpy(p->name, pool->name);
 	p->guid = pool->guid;
 	p->pool = pool;

@@ -25,13 +25,16 @@
 #include "pool/pool.h"
 #include "util/error.h"
 
+#define POOL_COMMENT_MAX 255
+
 struct engine_pool {
 	char name[TARN_POOL_NAME_MAX + 1];
 	uint64_t guid;
 	struct pool *pool;
 	struct catalog *catalog;
-	unsigned uses; /* guarded by table; an export waits for 0 */
-	bool going;    /* no new uses */
+	char comment[POOL_COMMENT_MAX + 1]; /* guarded by table: listed without any I/O */
+	unsigned uses;                      /* guarded by table; an export waits for 0 */
+	bool going;                         /* no new uses */
 	struct engine_pool *next;
 };
 

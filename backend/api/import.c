@@ -159,31 +159,62 @@ static void opened_free(struct opened *o, bool close)
 	memset(o, 0, sizeof(*o));
 }
 
+static bool other_path_opened(const struct scan *scan, const struct opened *o, size_t busy)
+{
+	const struct label *label = scan->devs[busy].label;
+
+	for (size_t i = 0; i < scan->n; i++) {
+		if (scan->devs[i].label->pool_guid != label->pool_guid ||
+		    scan->devs[i].label->dev_guid != label->dev_guid)
+			continue;
+		for (uint32_t k = 0; k < o->n; k++) {
+			if (o->paths[k] == scan->devs[i].path)
+				return true;
+		}
+	}
+	return false;
+}
+
+/* Somebody holds it, and not because it is below another path to the same device (multipath). */
+static const char *held_by_others(const struct scan *scan, const struct opened *o,
+				  const int *result)
+{
+	for (size_t i = 0; i < scan->n; i++) {
+		if (result[i] == -EBUSY && !other_path_opened(scan, o, i))
+			return scan->devs[i].path;
+	}
+	return NULL;
+}
+
 /* What does not open is missing; but what somebody else holds is no pool to be imported. */
 static int open_devs(const struct scan *scan, uint64_t guid, bool read_only, struct opened *out,
 		     struct tarn_error *err)
 {
+	int *result = calloc(scan->n, sizeof(*result));
+	const char *held;
+
 	*out = (struct opened){.devs = calloc(scan->n, sizeof(*out->devs)),
 			       .paths = calloc(scan->n, sizeof(*out->paths))};
-	if (!out->devs || !out->paths) {
+	if (!out->devs || !out->paths || !result) {
 		opened_free(out, true);
+		free(result);
 		return fail(err, -ENOMEM, "out of memory");
 	}
 	for (size_t i = 0; i < scan->n; i++) {
 		const char *path = scan->devs[i].path;
-		int rc;
 
 		if (scan->devs[i].label->pool_guid != guid)
 			continue;
-		rc = dev_open(path, read_only ? DEV_OPEN_RDONLY : 0, &out->devs[out->n]);
-		if (rc == -EBUSY) {
-			opened_free(out, true);
-			return fail(err, rc, "'%s' is in use by another program", path);
-		}
-		if (!rc)
+		result[i] = dev_open(path, read_only ? DEV_OPEN_RDONLY : 0, &out->devs[out->n]);
+		if (!result[i])
 			out->paths[out->n++] = path;
 	}
-	return 0;
+	held = held_by_others(scan, out, result);
+	free(result);
+	if (!held)
+		return 0;
+	opened_free(out, true);
+	return fail(err, -EBUSY, "'%s' is in use by another program", held);
 }
 
 /* ---- one attempt ---- */

@@ -8,8 +8,6 @@
 #include "api/engine.h"
 #include "api/prop.h"
 
-#define COMMENT_MAX 255
-
 /* ---- status ---- */
 
 static void put_dev(const struct pool_dev *dev, struct tarn_dev_status *out)
@@ -150,8 +148,8 @@ static bool computed(const char *name)
 
 static int check_comment(const char *value, struct tarn_error *err)
 {
-	if (strlen(value) > COMMENT_MAX)
-		return fail(err, -EINVAL, "a comment has at most %d bytes", COMMENT_MAX);
+	if (strlen(value) > POOL_COMMENT_MAX)
+		return fail(err, -EINVAL, "a comment has at most %d bytes", POOL_COMMENT_MAX);
 	for (const char *c = value; *c; c++) {
 		if ((unsigned char)*c < ' ' || *c == 0x7f)
 			return fail(err, -EINVAL, "a comment has no control characters");
@@ -209,6 +207,11 @@ int tarn_pool_prop_set(struct tarn_engine *engine, const char *name, const char 
 	if (engine_pool_get(engine, name, &p))
 		return fail(err, -ENXIO, "there is no imported pool '%s'", name);
 	rc = p->pool->read_only ? -EROFS : catalog_pool_prop_set(p->catalog, prop, value);
+	if (!rc) {
+		pthread_mutex_lock(&engine->table);
+		strcpy(p->comment, value);
+		pthread_mutex_unlock(&engine->table);
+	}
 	engine_pool_put(engine, p);
 	return rc ? fail(err, rc, "'%s' of pool '%s' can't be set: %s", prop, name, strerror(-rc))
 		  : 0;
@@ -255,7 +258,7 @@ int tarn_pool_prop_list(struct tarn_engine *engine, const char *name,
 				   const char *source),
 			void *arg)
 {
-	char comment[COMMENT_MAX + 1];
+	char comment[POOL_COMMENT_MAX + 1];
 	struct tarn_pool_status *s;
 	struct engine_pool *p;
 	int rc = tarn_pool_status(engine, name, &s);
@@ -267,11 +270,11 @@ int tarn_pool_prop_list(struct tarn_engine *engine, const char *name,
 	rc = engine_pool_get(engine, name, &p);
 	if (rc)
 		return rc;
-	rc = catalog_pool_prop_get(p->catalog, "comment", comment, sizeof(comment));
+	pthread_mutex_lock(&engine->table);
+	strcpy(comment, p->comment);
+	pthread_mutex_unlock(&engine->table);
 	engine_pool_put(engine, p);
-	if (rc && rc != -ENOENT)
-		return rc;
-	fn(arg, "comment", rc ? "" : comment, rc ? "default" : "local");
+	fn(arg, "comment", comment, comment[0] ? "local" : "default");
 	return 0;
 }
 
