@@ -499,6 +499,7 @@ static void test_tiny(void **state)
 			snprintf(name, sizeof(name), "t%u.%u", i, j);
 			twin_begin(&t, file_create(&f, name), 10000, seed + i * 8 + j);
 			twin_write(&t, 0, sizes[i]);
+			CHECK(attr_of(t.inode).space > 0, "a file with data has blocks");
 			twin_read(&t, 0, t.max);
 			twin_truncate(&t, sizes[j]);
 			twin_read(&t, 0, t.max);
@@ -684,8 +685,8 @@ static void test_full(void **state)
 	struct tarn_commit token;
 
 	(void)state;
-	fixture_begin(&f, 1, 192ull * MIB, false, NULL);
-	twin_begin(&t, file_create(&f, "big"), 256ull * MIB, test_seed());
+	fixture_begin(&f, 1, 96ull * MIB, false, NULL);
+	twin_begin(&t, file_create(&f, "big"), 128ull * MIB, test_seed());
 	fill(&t, MIB);
 	fill(&t, 4096);
 	twin_attr(&t);
