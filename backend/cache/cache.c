@@ -11,8 +11,8 @@
 
 #include "pool/pool.h"
 
-#define SHARD_BITS 4
-#define SHARDS (1u << SHARD_BITS)
+#define SHARDS 16u
+#define SHARD_MIN (4u << 20) /* bytes; small caches have fewer shards */
 #define TABLE_MIN 256u
 #define LOAD_BUCKETS 64u
 #define GHOSTS_MIN 64u
@@ -22,7 +22,11 @@
 /* A newcomer asked for more often than this goes to the main queue when its turn comes. */
 #define FREQ_STAY 1
 
-enum { SMALL, MAIN, QUEUES };
+/* New metadata rests until as much has come after it: who has read a path finds it again, however
+   little room there is. */
+#define FRESH_MAX 16u
+
+enum { FRESH, SMALL, MAIN, QUEUES };
 
 /* New objects enter at the head; the tail is next to go. */
 struct queue {
@@ -61,6 +65,7 @@ struct shard {
 struct cache {
 	atomic_ulong max;
 	atomic_ulong size[KINDS];
+	unsigned shards; /* a power of two */
 	struct shard shard[SHARDS];
 };
 
@@ -80,7 +85,7 @@ static bool key_equal(const struct cache_key *a, const struct cache_key *b)
 
 static struct shard *shard_of(struct cache *cache, uint64_t hash)
 {
-	return &cache->shard[hash >> (64 - SHARD_BITS)];
+	return &cache->shard[(hash >> 60) & (cache->shards - 1)];
 }
 
 struct cache_key cache_key_of(uint64_t pool_guid, const struct bp *bp)
@@ -120,7 +125,7 @@ static void queue_del(struct queue *q, struct cache_obj *obj)
 
 static struct queue *queue_of(struct shard *sh, struct cache_obj *obj)
 {
-	return &sh->queue[obj->kind][obj->queue];
+	return &sh->queue[obj->type->kind][obj->queue];
 }
 
 static void queue_move(struct shard *sh, struct cache_obj *obj, unsigned queue)
@@ -149,6 +154,17 @@ static bool ghost_take(struct shard *sh, uint64_t hash, enum cache_kind kind)
 		return false;
 	g->tag = 0;
 	return sh->ghost_time - g->time <= sh->queue[kind][MAIN].count + GHOSTS_MIN;
+}
+
+static void queue_enter(struct shard *sh, struct cache_obj *obj, bool again)
+{
+	struct queue *fresh = &sh->queue[obj->type->kind][FRESH];
+
+	obj->again = again;
+	obj->queue = FRESH;
+	queue_add(fresh, obj);
+	if (fresh->count > (obj->type->kind == CACHE_META ? FRESH_MAX : 0))
+		queue_move(sh, fresh->tail, fresh->tail->again ? MAIN : SMALL);
 }
 
 /* ---- the table; the shard's lock is held ---- */
@@ -191,7 +207,7 @@ static void shard_remove(struct cache *cache, struct shard *sh, struct cache_obj
 	queue_del(queue_of(sh, obj), obj);
 	obj->hashed = false;
 	sh->count--;
-	atomic_fetch_sub(&cache->size[obj->kind], obj->size);
+	atomic_fetch_sub(&cache->size[obj->type->kind], obj->size);
 }
 
 static struct cache_obj *shard_insert(struct cache *cache, struct shard *sh, struct cache_obj *obj,
@@ -208,9 +224,8 @@ static struct cache_obj *shard_insert(struct cache *cache, struct shard *sh, str
 	obj->hash_next = NULL;
 	obj->hashed = true;
 	*p = obj;
-	obj->queue = ghost_take(sh, hash, obj->kind) ? MAIN : SMALL;
-	queue_add(queue_of(sh, obj), obj);
-	atomic_fetch_add(&cache->size[obj->kind], obj->size);
+	queue_enter(sh, obj, ghost_take(sh, hash, obj->type->kind));
+	atomic_fetch_add(&cache->size[obj->type->kind], obj->size);
 	atomic_store(&obj->cache, cache);
 	sh->inserted++;
 	if (++sh->count > sh->mask)
@@ -226,7 +241,7 @@ static struct cache_obj *shard_lookup(struct shard *sh, const struct cache_key *
 		return NULL;
 	if (atomic_load_explicit(&obj->freq, memory_order_relaxed) < FREQ_MAX)
 		atomic_fetch_add_explicit(&obj->freq, 1, memory_order_relaxed);
-	sh->hits[obj->kind]++;
+	sh->hits[obj->type->kind]++;
 	cache_ref(obj);
 	return obj;
 }
@@ -305,16 +320,16 @@ static void cache_evict(struct cache *cache, struct shard *first)
 {
 	unsigned n = first - cache->shard;
 
-	for (unsigned i = 0; i < SHARDS && cache_over(cache); i++)
-		shard_evict(cache, &cache->shard[(n + i) % SHARDS]);
+	for (unsigned i = 0; i < cache->shards && cache_over(cache); i++)
+		shard_evict(cache, &cache->shard[(n + i) % cache->shards]);
 }
 
 /* ---- objects ---- */
 
-void cache_obj_init(struct cache_obj *obj, enum cache_kind kind,
+void cache_obj_init(struct cache_obj *obj, const struct cache_type *type,
 		    void (*destroy)(struct cache_obj *obj))
 {
-	*obj = (struct cache_obj){.kind = kind, .destroy = destroy};
+	*obj = (struct cache_obj){.type = type, .destroy = destroy};
 	atomic_init(&obj->refs, 1);
 }
 
@@ -377,6 +392,7 @@ void cache_remove(struct cache *cache, const struct cache_key *key)
 		cache_unref(obj);
 }
 
+/* pool 0: all. */
 static void shard_remove_pool(struct cache *cache, struct shard *sh, uint64_t pool)
 {
 	struct cache_obj *obj, *next, *gone = NULL;
@@ -385,7 +401,7 @@ static void shard_remove_pool(struct cache *cache, struct shard *sh, uint64_t po
 	for (unsigned q = 0; q < KINDS * QUEUES; q++) {
 		for (obj = sh->queue[q / QUEUES][q % QUEUES].head; obj; obj = next) {
 			next = obj->next;
-			if (obj->key.pool != pool)
+			if (pool && obj->key.pool != pool)
 				continue;
 			shard_remove(cache, sh, obj, key_hash(&obj->key));
 			obj->next = gone;
@@ -401,16 +417,16 @@ static void shard_remove_pool(struct cache *cache, struct shard *sh, uint64_t po
 
 void cache_remove_pool(struct cache *cache, uint64_t pool)
 {
-	for (unsigned i = 0; i < SHARDS; i++)
+	for (unsigned i = 0; i < cache->shards; i++)
 		shard_remove_pool(cache, &cache->shard[i], pool);
 }
 
 /* ---- the cache ---- */
 
 /* As many ghosts as there is room for objects of 16 KiB. */
-static uint32_t ghosts_for(uint64_t max)
+static uint32_t ghosts_for(const struct cache *cache, uint64_t max)
 {
-	uint64_t want = max / SHARDS / 16384;
+	uint64_t want = max / cache->shards / 16384;
 	uint32_t n = GHOSTS_MIN;
 
 	while (n < want && n < GHOSTS_MAX)
@@ -418,9 +434,8 @@ static uint32_t ghosts_for(uint64_t max)
 	return n;
 }
 
-static int shard_init(struct shard *sh, uint64_t max)
+static int shard_init(struct shard *sh, uint32_t ghosts)
 {
-	uint32_t ghosts = ghosts_for(max);
 
 	pthread_mutex_init(&sh->lock, NULL);
 	sh->mask = TABLE_MIN - 1;
@@ -439,8 +454,11 @@ int cache_create(uint64_t max, struct cache **out)
 		return -ENOMEM;
 	memset(cache, 0, sizeof(*cache));
 	atomic_init(&cache->max, max);
-	for (unsigned i = 0; i < SHARDS; i++) {
-		if (shard_init(&cache->shard[i], max))
+	cache->shards = 1;
+	while (cache->shards < SHARDS && cache->shards * 2 * SHARD_MIN <= max)
+		cache->shards *= 2;
+	for (unsigned i = 0; i < cache->shards; i++) {
+		if (shard_init(&cache->shard[i], ghosts_for(cache, max)))
 			rc = -ENOMEM;
 	}
 	if (rc) {
@@ -455,11 +473,11 @@ void cache_destroy(struct cache *cache)
 {
 	if (!cache)
 		return;
-	cache_set_max(cache, 0);
-	for (unsigned i = 0; i < SHARDS; i++) {
+	cache_remove_pool(cache, 0);
+	assert(cache->size[CACHE_DATA] + cache->size[CACHE_META] == 0);
+	for (unsigned i = 0; i < cache->shards; i++) {
 		struct shard *sh = &cache->shard[i];
 
-		assert(sh->count == 0);
 		pthread_mutex_destroy(&sh->lock);
 		free(sh->table);
 		free(sh->ghosts);
@@ -469,10 +487,10 @@ void cache_destroy(struct cache *cache)
 
 void cache_set_max(struct cache *cache, uint64_t max)
 {
-	uint32_t n = ghosts_for(max);
+	uint32_t n = ghosts_for(cache, max);
 
 	atomic_store(&cache->max, max);
-	for (unsigned i = 0; i < SHARDS; i++) {
+	for (unsigned i = 0; i < cache->shards; i++) {
 		struct shard *sh = &cache->shard[i];
 		struct ghost *ghosts = calloc(n, sizeof(*ghosts));
 
@@ -493,7 +511,7 @@ void cache_stats(struct cache *cache, struct tarn_cache_stats *out)
 					 .data_size = atomic_load(&cache->size[CACHE_DATA]),
 					 .meta_size = atomic_load(&cache->size[CACHE_META])};
 	out->size = out->data_size + out->meta_size;
-	for (unsigned i = 0; i < SHARDS; i++) {
+	for (unsigned i = 0; i < cache->shards; i++) {
 		struct shard *sh = &cache->shard[i];
 
 		pthread_mutex_lock(&sh->lock);
@@ -532,7 +550,7 @@ static void read_done(struct cache_read *r, struct cache_obj *obj, int result)
 
 static void read_hit(struct cache_read *r, struct cache_obj *obj)
 {
-	if (obj->kind == r->type->kind && obj->lsize == r->bp.lsize) {
+	if (obj->type == r->type && obj->lsize == r->bp.lsize) {
 		read_done(r, obj, 0);
 		return;
 	}
@@ -587,7 +605,7 @@ static void load_done(struct block_read *read)
 		free(read->buf);
 	if (obj) {
 		obj->key = load->key;
-		assert(obj->kind == load->type->kind && obj->lsize == read->bp.lsize);
+		assert(obj->type == load->type && obj->lsize == read->bp.lsize);
 	}
 	load_finish(load, obj, rc);
 }
@@ -677,13 +695,13 @@ static void data_destroy(struct cache_obj *obj)
 	free(data);
 }
 
-struct cache_data *cache_data_new(void *data, uint32_t length)
+static struct cache_data *bytes_new(const struct cache_type *type, void *data, uint32_t length)
 {
 	struct cache_data *new = malloc(sizeof(*new));
 
 	if (!new)
 		return NULL;
-	cache_obj_init(&new->obj, CACHE_DATA, data_destroy);
+	cache_obj_init(&new->obj, type, data_destroy);
 	new->obj.lsize = length;
 	new->obj.size = sizeof(*new) + sector_round(length);
 	new->data = data;
@@ -691,10 +709,18 @@ struct cache_data *cache_data_new(void *data, uint32_t length)
 	return new;
 }
 
-static int data_decode(void *buf, const struct bp *bp, struct cache_obj **out)
+struct cache_data *cache_data_new(void *data, uint32_t length)
 {
-	struct cache_data *data = cache_data_new(buf, bp->lsize);
+	return bytes_new(&cache_type_data, data, length);
+}
 
+struct cache_data *cache_value_new(void *data, uint32_t length)
+{
+	return bytes_new(&cache_type_value, data, length);
+}
+
+static int bytes_decode(struct cache_data *data, void *buf, struct cache_obj **out)
+{
 	if (!data) {
 		free(buf);
 		return -ENOMEM;
@@ -703,4 +729,15 @@ static int data_decode(void *buf, const struct bp *bp, struct cache_obj **out)
 	return 0;
 }
 
+static int data_decode(void *buf, const struct bp *bp, struct cache_obj **out)
+{
+	return bytes_decode(cache_data_new(buf, bp->lsize), buf, out);
+}
+
+static int value_decode(void *buf, const struct bp *bp, struct cache_obj **out)
+{
+	return bytes_decode(cache_value_new(buf, bp->lsize), buf, out);
+}
+
 const struct cache_type cache_type_data = {CACHE_DATA, data_decode};
+const struct cache_type cache_type_value = {CACHE_META, value_decode};

@@ -8,8 +8,9 @@
  * holds one reference for it; one with more is not evicted.
  *
  * Bound: whatever adds an object or gives up the last outside reference to one evicts until the
- * cache is within its maximum or all that is left is referenced. Data goes first while it takes
- * more than a quarter of the maximum, then metadata.
+ * cache is within its maximum or all that is left is referenced, but for the newest metadata (16
+ * objects a shard: a path that was just read is there when it is walked again). Data goes first
+ * while it takes more than a quarter of the maximum, then metadata.
  *
  * Scan resistance: S3-FIFO (Yang et al., "FIFO Queues are All You Need for Cache Eviction", SOSP
  * 2023), for data and metadata apart: a small queue for newcomers, a main queue for what was
@@ -40,17 +41,18 @@ enum cache_kind { CACHE_DATA, CACHE_META };
 struct cache_obj {
 	struct cache_key key;
 	atomic_uint refs;
-	uint32_t size;                          /* bytes charged */
-	uint32_t lsize;                         /* of the block */
-	uint8_t kind;                           /* enum cache_kind */
-	atomic_uchar freq;                      /* 0..3 */
-	uint8_t queue;                          /* the cache's */
-	bool hashed;                            /* the cache's: findable */
+	uint32_t size;     /* bytes charged */
+	uint32_t lsize;    /* of the block */
+	atomic_uchar freq; /* 0..3 */
+	uint8_t queue;     /* the cache's */
+	bool again;        /* the cache's: it was here before */
+	bool hashed;       /* the cache's: findable */
+	const struct cache_type *type;
 	void (*destroy)(struct cache_obj *obj); /* last reference gone and not in the cache */
 	struct cache_obj *hash_next, *prev, *next;
 	struct cache *_Atomic cache; /* NULL before insertion */
 };
-void cache_obj_init(struct cache_obj *obj, enum cache_kind kind,
+void cache_obj_init(struct cache_obj *obj, const struct cache_type *type,
 		    void (*destroy)(struct cache_obj *obj)); /* one reference, the caller's */
 
 int cache_create(uint64_t max, struct cache **out);
@@ -80,8 +82,8 @@ struct cache_type {
 	   has one reference. -EIO if the content is not valid, -ENOMEM. */
 	int (*decode)(void *buf, const struct bp *bp, struct cache_obj **out);
 };
-/* Plain data blocks. */
-extern const struct cache_type cache_type_data;
+/* Plain data blocks; the same as metadata: large values of trees. */
+extern const struct cache_type cache_type_data, cache_type_value;
 struct cache_data {
 	struct cache_obj obj;
 	void *data; /* lsize bytes */
@@ -90,6 +92,7 @@ struct cache_data {
 /* Wraps data (taken over, dev_buf_alloc memory) as an object with one reference, not yet inserted.
  * NULL: no memory. */
 struct cache_data *cache_data_new(void *data, uint32_t length);
+struct cache_data *cache_value_new(void *data, uint32_t length);
 
 struct cache_read {
 	struct bp bp;

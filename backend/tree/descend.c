@@ -50,7 +50,7 @@ int node_get_child(struct tree *t, const struct tree_node *n, uint32_t i, struct
 	*bp = slot_bp(&s);
 	*child = node_lookup(t, bp);
 	/* Metadata that passed its checksum may still name one place twice, as different things. */
-	if (*child && ((*child)->obj.kind != CACHE_META || (*child)->level + 1 != n->level)) {
+	if (*child && ((*child)->obj.type != &cache_type_node || (*child)->level + 1 != n->level)) {
 		cache_unref(&(*child)->obj);
 		return -EIO;
 	}
@@ -66,7 +66,7 @@ int node_get_root(struct tree *t, struct tree_node **root, struct bp *bp)
 	}
 	*bp = t->root.bp;
 	*root = bp_is_hole(bp) ? NULL : node_lookup(t, bp);
-	if (*root && ((*root)->obj.kind != CACHE_META || (*root)->level != bp->level)) {
+	if (*root && ((*root)->obj.type != &cache_type_node || (*root)->level != bp->level)) {
 		cache_unref(&(*root)->obj);
 		return -EIO;
 	}

@@ -41,7 +41,7 @@ void tree_fetch_async(struct tree *t, struct tree_miss *miss, void (*fn)(void *a
 	miss->arg = arg;
 	miss->read = (struct cache_read){.bp = miss->bp, .done = fetch_done, .owner = miss};
 	if (bp_valid(&miss->bp, miss->max_birth) && miss->bp.type == type) {
-		cache_read(t->cache, t->pool, miss->value ? &cache_type_data : &cache_type_node,
+		cache_read(t->cache, t->pool, miss->value ? &cache_type_value : &cache_type_node,
 			   &miss->read);
 		return;
 	}

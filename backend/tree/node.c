@@ -129,7 +129,7 @@ static void node_init(struct tree_node *n, uint8_t level, uint64_t txg)
 	pthread_rwlockattr_t attr;
 
 	memset(n, 0, sizeof(*n));
-	cache_obj_init(&n->obj, CACHE_META, node_free);
+	cache_obj_init(&n->obj, &cache_type_node, node_free);
 	slot_obj_init(&n->slot, &node_slot_ops, txg);
 	pthread_rwlockattr_init(&attr);
 	/* No thread latches a node twice, so writers need not starve. */

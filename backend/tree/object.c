@@ -36,7 +36,7 @@ struct slot_obj *large_new(struct tree *t, uint64_t txg, const void *val, uint32
 	uint8_t *buf = dev_buf_alloc(room);
 
 	large->tree = t;
-	large->data = buf ? cache_data_new(buf, len) : NULL;
+	large->data = buf ? cache_value_new(buf, len) : NULL;
 	if (!large->data)
 		tree_no_memory();
 	memcpy(buf, val, len);

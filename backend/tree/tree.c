@@ -73,7 +73,7 @@ static int read_large(struct tree *t, const struct slot *s, uint64_t max_birth, 
 		miss_set(miss, &v->bp, true, max_birth);
 		return -EAGAIN;
 	}
-	if (data->obj.kind != CACHE_DATA || data->obj.lsize != v->bp.lsize) {
+	if (data->obj.type != &cache_type_value || data->obj.lsize != v->bp.lsize) {
 		cache_unref(&data->obj);
 		return -EIO;
 	}

@@ -82,7 +82,7 @@ static int walk_slot(struct walk *w, const struct slot *s)
 	bp = slot_bp(s);
 	if (s->kind == SLOT_BLOCK)
 		return w->ops->slot(w->arg, s->key, s->klen, SLOT_BLOCK, NULL, 0, &bp);
-	rc = walk_read(w, &cache_type_data, &bp, &obj);
+	rc = walk_read(w, &cache_type_value, &bp, &obj);
 	if (rc)
 		return walk_bad(w, &bp, 0, rc);
 	rc = w->ops->slot(w->arg, s->key, s->klen, SLOT_LARGE, ((struct cache_data *)obj)->data,
