@@ -94,17 +94,22 @@ static struct tree_node *new_node(struct change *c, uint8_t level)
 	return node_new(level, c->tx->txg);
 }
 
-/* A copy of a node that is not of this txg; takes the reference to the old one. */
+/* A copy of a held node that is not of this txg. */
+static struct tree_node *copy_node(struct change *c, struct tree_node *n)
+{
+	if (!c->tx->sync)
+		tx_dirty(c->tx, TREE_NODE_SIZE);
+	/* It will not be asked for again, but by readers of snapshots. */
+	atomic_store_explicit(&n->obj.freq, 0, memory_order_relaxed);
+	return node_clone(n, c->tx->txg);
+}
+
+/* The same of a referenced one; takes the reference. */
 static struct tree_node *clone_node(struct change *c, struct tree_node *n)
 {
 	struct hold h = hold_shared(n);
-	struct tree_node *copy;
+	struct tree_node *copy = copy_node(c, n);
 
-	if (!c->tx->sync)
-		tx_dirty(c->tx, TREE_NODE_SIZE);
-	copy = node_clone(n, c->tx->txg);
-	/* It will not be asked for again, but by readers of snapshots. */
-	atomic_store_explicit(&n->obj.freq, 0, memory_order_relaxed);
 	hold_drop(&h);
 	return copy;
 }
@@ -115,20 +120,16 @@ static struct hold hold_new(struct tree_node *n)
 	return hold_exclusive(n);
 }
 
-/* Makes child i of an exclusively held parent one of this txg; *n is it or the old one, by
-   reference. */
-static void child_own(struct change *c, struct tree_node *parent, uint32_t i, struct tree_node **n)
+static void child_replace(struct change *c, struct tree_node *parent, uint32_t i,
+			  struct tree_node *n)
 {
 	struct slot old = node_slot(parent, i);
 
-	if (node_open(*n, c->tx->txg))
-		return;
-	*n = clone_node(c, *n);
 	drop_slot(c, &old);
-	node_set_obj(parent, i, &(*n)->slot);
-	cache_ref(&(*n)->obj);
+	node_set_obj(parent, i, &n->slot);
 }
 
+/* Child i of an exclusively held parent, of this txg. */
 static struct hold child_exclusive(struct change *c, struct tree_node *parent, uint32_t i)
 {
 	struct tree_node *n;
@@ -136,8 +137,11 @@ static struct hold child_exclusive(struct change *c, struct tree_node *parent, u
 	int rc = node_get_child(c->t, parent, i, &n, &bp);
 
 	assert(rc == 0 && n); /* pinned */
-	child_own(c, parent, i, &n);
-	return hold_exclusive(n);
+	if (node_open(n, c->tx->txg))
+		return hold_exclusive(n);
+	n = clone_node(c, n);
+	child_replace(c, parent, i, n);
+	return hold_new(n);
 }
 
 /* The tree's lock is held for writing. */
@@ -398,10 +402,10 @@ static void merge(struct change *c, struct tree_node *parent, uint32_t l, struct
 	struct tree_node *into = left->node;
 
 	if (!node_open(into, c->tx->txg)) {
-		cache_ref(&into->obj);
+		into = copy_node(c, into);
+		child_replace(c, parent, l, into);
 		hold_drop(left);
-		child_own(c, parent, l, &into);
-		*left = hold_exclusive(into);
+		*left = hold_new(into);
 	}
 	node_append(into, right->node, gone.key, gone.klen, node_open(right->node, c->tx->txg));
 	drop_slot(c, &gone);
