@@ -81,7 +81,7 @@ static int check_owner(struct opening *o)
 	if (o->pool->was_exported || label->host_id == o->pool->config->host_id ||
 	    (o->args->flags & TARN_FORCE))
 		return 0;
-	return fail(o->err, -EBUSY,
+	return fail(o->err, -EREMOTE,
 		    "pool %s was not exported by host %s, which may still be using it; if "
 		    "it is not, import with -f",
 		    label->name, label->host);
@@ -343,7 +343,7 @@ static int claim(struct opening *o)
 		rc = label_read(dev->dev, label);
 		if (!rc && (label->import_counter != pool->import_counter ||
 			    label->host_id != pool->config->host_id))
-			rc = fail(o->err, -EBUSY, "host %s has just imported pool %s", label->host,
+			rc = fail(o->err, -EREMOTE, "host %s has just imported pool %s", label->host,
 				  pool->name);
 	}
 	free(label);
@@ -366,7 +366,7 @@ static int open_pool(struct opening *o)
 	if (rc)
 		return rc;
 	if (foreign_owner(o) && beat_moves(pool, o->args->watch_seconds))
-		return fail(o->err, -EBUSY, "host %s is using pool %s now", o->best->host,
+		return fail(o->err, -EREMOTE, "host %s is using pool %s now", o->best->host,
 			    pool->name);
 	number(o);
 	rc = pool_create_parts(pool);

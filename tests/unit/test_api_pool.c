@@ -428,7 +428,7 @@ static void test_foreign_host(void **state)
 	refused(tarn_pool_import(other, &spec, &error), -EBUSY, "in use");
 	/* A read-only import would not be kept out by the device, but by the label. */
 	spec.flags = TARN_READ_ONLY;
-	refused(tarn_pool_import(other, &spec, &error), -EBUSY, "host here");
+	refused(tarn_pool_import(other, &spec, &error), -EREMOTE, "host here");
 	assert_non_null(strstr(error.text, "-f"));
 	assert_int_equal(tarn_pool_scan(other, paths, FILES, &found, &count), 0);
 	assert_int_equal(count, 1);

@@ -408,10 +408,10 @@ static void test_foreign_host(void **state)
 	/* While its owner lives, force does not help. */
 	alive.flags = TARN_FORCE;
 	alive.dev_flags = DEV_OPEN_RDONLY;
-	assert_int_equal(open_pool(&alive, &c), -EBUSY);
+	assert_int_equal(open_pool(&alive, &c), -EREMOTE);
 	assert_non_null(strstr(error.text, "anna"));
 	close_pool(c, false);
-	assert_int_equal(open_pool(&o, &c), -EBUSY);
+	assert_int_equal(open_pool(&o, &c), -EREMOTE);
 	assert_non_null(strstr(error.text, "anna"));
 	assert_non_null(strstr(error.text, "-f"));
 	o.flags = TARN_FORCE;

@@ -79,6 +79,7 @@ struct tarn_import_spec {
 	uint32_t npaths;
 	int flags; /* TARN_FORCE, TARN_READ_ONLY, TARN_REWIND, TARN_DRY_RUN */
 };
+/* -EREMOTE: another host has it, err names that host; -EBUSY: a device is in use here. */
 int tarn_pool_import(struct tarn_engine *engine, const struct tarn_import_spec *spec,
 		     struct tarn_error *err);
 
