@@ -123,6 +123,20 @@ def list_often(c, part):
 done = []
 in_threads(4, list_often)
 
+# Names that come to mean another file, between listings: still there once.
+replaced = client.mkdir(top, b"replaced")[0]
+for i in range(5):
+    client.create(replaced, b"name-%d" % i)
+for i in range(60):
+    client.create(replaced, b"temporary")
+    client.rename(replaced, b"temporary", replaced, b"name-%d" % (i % 5))
+    listed = client.listing(replaced, client.readdirplus)
+    assert sorted(names(listed)) == [b"name-%d" % n for n in range(5)]
+    client.setattr(replaced, mode=0o755 - i % 2)
+for i in range(5):
+    client.remove(replaced, b"name-%d" % i)
+client.rmdir(top, b"replaced")
+
 # Lookups beside listings of the same directory: both get on (and each finds what it should).
 def look(c, part):
     if part % 2:

@@ -21,10 +21,19 @@ static struct tarn_inode *root;
 static const struct tarn_cred alice = {.uid = 1000, .gid = 100};
 static const struct tarn_cred bob = {.uid = 2000, .gid = 200};
 
+static void log_line(enum tarn_log_level level, const char *text)
+{
+	if (level >= TARN_LOG_WARN)
+		print_error("log: %s\n", text);
+}
+
 static int setup(void **state)
 {
+	struct tarn_config config = {
+	    .arc_max = 16 << 20, .dirty_max = 16 << 20, .threads = 2, .log = log_line};
+
 	(void)state;
-	fixture_begin(&f, 1, DEV_BYTES, false, NULL);
+	fixture_begin(&f, 1, DEV_BYTES, false, &config);
 	assert_int_equal(tarn_root(f.ds, &root), 0);
 	return 0;
 }
