@@ -8,6 +8,7 @@
  * reaper.lock guards the queue and is taken under no other lock.
  */
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 
 #include "fs/op.h"
@@ -16,6 +17,7 @@
 #define STEP_KEYS 16    /* removed in one tx; as neighbours they lie in few leaves ... */
 #define STEP_LEAVES 8   /* ... of large values */
 #define QUEUE_LONG 1024 /* inodes */
+#define HELPER_PATIENCE 10
 
 struct reaper {
 	struct fs *fs;
@@ -119,10 +121,28 @@ static int remove_step(struct fs *fs, struct tarn_inode *inode, bool *more)
 	return err;
 }
 
-static void reap_inode(struct fs *fs, struct tarn_inode *inode)
+/* In the thread, or for somebody who has added to a long queue: then not for ever. */
+static int remove_all(struct fs *fs, struct tarn_inode *inode, unsigned patience)
 {
-	bool more = true, mine;
-	int err = 0;
+	struct pool *pool = fs->ds->pool;
+	bool more = true;
+	int err;
+
+	for (;;) {
+		if (atomic_load(&fs->reaper->stop))
+			return -ENXIO;
+		err = remove_step(fs, inode, &more);
+		if (err == -ENOSPC && patience--)
+			err = txg_wait(pool, txg_open(pool)); /* that gives space back */
+		else if (err || !more)
+			return err;
+	}
+}
+
+static void reap_inode(struct fs *fs, struct tarn_inode *inode, unsigned patience)
+{
+	bool mine;
+	int err;
 
 	alock_write(&inode->lock);
 	mine = !atomic_load(&inode->dead) && atomic_load(&inode->orphan) &&
@@ -132,9 +152,7 @@ static void reap_inode(struct fs *fs, struct tarn_inode *inode)
 	alock_unlock(&inode->lock);
 	if (!mine)
 		return;
-	do
-		err = remove_step(fs, inode, &more);
-	while (!err && more && !atomic_load(&fs->reaper->stop));
+	err = remove_all(fs, inode, patience);
 	/* What is left stays on the list for the next import. */
 	if (err && err != -ENXIO && err != -ESTALE && err != -EROFS)
 		pool_log(fs->ds->pool, TARN_LOG_ERROR,
@@ -184,7 +202,7 @@ static void reap_scan(struct fs *fs)
 			break;
 		if (!inode)
 			continue;
-		reap_inode(fs, inode);
+		reap_inode(fs, inode, UINT_MAX);
 		tarn_inode_put(inode);
 	}
 }
@@ -220,7 +238,7 @@ static void *reaper_main(void *arg)
 			if (!inode)
 				break;
 			pthread_mutex_unlock(&r->lock);
-			reap_inode(r->fs, inode);
+			reap_inode(r->fs, inode, UINT_MAX);
 			tarn_inode_put(inode);
 		}
 		pthread_mutex_lock(&r->lock);
@@ -262,7 +280,7 @@ void reap_kick(struct tarn_inode *inode)
 		mine = queue_pop(r);
 	pthread_mutex_unlock(&r->lock);
 	if (mine) {
-		reap_inode(fs, mine);
+		reap_inode(fs, mine, HELPER_PATIENCE);
 		tarn_inode_put(mine);
 	}
 }
