@@ -38,8 +38,8 @@ struct data_op {
 	/* A change, called under the inode's lock in a tx. */
 	int (*change)(struct data_op *op, struct tx *tx);
 	uint64_t reserve;
-	unsigned space_tries;
-	struct dirty *spare; /* for the record that inline content becomes */
+	uint64_t hungry_since; /* txg; 0: space was not short */
+	struct dirty *spare;   /* for the record that inline content becomes */
 
 	/* Results. */
 	struct tarn_attr post;
@@ -340,19 +340,30 @@ static void changed(struct data_op *op)
 
 static void change(struct data_op *op);
 
-static void change_locked(struct data_op *op)
+/* -EAGAIN: not before dirty data is written or space has settled. */
+static int enter(struct data_op *op, struct tx *tx)
 {
 	enum tx_kind kind = op->src.iov ? TX_NORMAL : TX_FREEING;
+	struct pool *pool = pool_of(op);
+	int err = tx_try_begin(pool, op->reserve, kind, tx);
+
+	if (err == -ENOBUFS) {
+		if (!op->hungry_since)
+			op->hungry_since = txg_open(pool);
+		err = tx_space_settled(pool, op->hungry_since) ? -ENOSPC : -EAGAIN;
+	}
+	return err;
+}
+
+static void change_locked(struct data_op *op)
+{
 	bool throttled = false;
 	struct tx tx;
 	int err = -ESTALE;
 
 	if (!atomic_load(&op->inode->dead)) {
-		err = tx_try_begin(pool_of(op), op->reserve, kind, &tx);
-		throttled =
-		    err == -EAGAIN || (err == -ENOBUFS && op->space_tries++ < TX_SPACE_TRIES);
-		if (err == -ENOBUFS && !throttled)
-			err = -ENOSPC;
+		err = enter(op, &tx);
+		throttled = err == -EAGAIN;
 		if (!err) {
 			err = op->change(op, &tx);
 			tx_end(&tx);

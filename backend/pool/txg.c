@@ -177,12 +177,20 @@ static void wait_throttle(struct txgs *t)
 	}
 }
 
+/* Frees of a txg come back TXG_KEEP commits later, with their discards; then the chunks that they
+   leave empty are given up, whose slabs need as long. */
+bool tx_space_settled(struct pool *pool, uint64_t since)
+{
+	return alloc_released_txg(pool) >= since + 2 * TXG_KEEP;
+}
+
 int tx_begin(struct pool *pool, uint64_t bytes, enum tx_kind kind, struct tx *tx)
 {
 	struct txgs *t = pool->txgs;
+	uint64_t since = 0;
 
 	tx_assert_none();
-	for (unsigned tries = 0;; tries++) {
+	for (;;) {
 		enum reserve_result result;
 		int rc;
 
@@ -192,7 +200,9 @@ int tx_begin(struct pool *pool, uint64_t bytes, enum tx_kind kind, struct tx *tx
 		result = enter(t, bytes, kind, tx);
 		if (result == RESERVE_OK)
 			return 0;
-		if (result == RESERVE_FULL || tries == TX_SPACE_TRIES)
+		if (!since)
+			since = tx->txg;
+		if (result == RESERVE_FULL || tx_space_settled(pool, since))
 			return -ENOSPC;
 		wait_settled(t);
 	}

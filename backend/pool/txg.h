@@ -58,10 +58,12 @@ int tx_begin(struct pool *pool, uint64_t bytes, enum tx_kind kind, struct tx *tx
 /*
  * Never blocks but at the barrier: -EAGAIN if it would have to wait for dirty data to be written,
  * -ENOBUFS for space to settle. Then tx_wait_async() calls fn (from an engine thread) when trying
- * again makes sense; who was told -ENOBUFS more than TX_SPACE_TRIES times takes it for -ENOSPC.
+ * again makes sense. Once tx_space_settled() for the txg open at the first -ENOBUFS, another one
+ * means -ENOSPC.
  */
-#define TX_SPACE_TRIES (TXG_KEEP + 3)
 int tx_try_begin(struct pool *pool, uint64_t bytes, enum tx_kind kind, struct tx *tx);
+/* All that was freed before txg `since` can be had again, emptied chunks as well. */
+bool tx_space_settled(struct pool *pool, uint64_t since);
 struct tx_waiter {
 	void (*fn)(struct tx_waiter *w);
 	struct tx_waiter *next;
