@@ -145,15 +145,15 @@ static void ghost_add(struct shard *sh, uint64_t hash)
 	*ghost_slot(sh, hash) = (struct ghost){.tag = hash | 1, .time = sh->ghost_time++};
 }
 
-/* Keys are remembered for as many evictions as the main queue has objects. */
-static bool ghost_take(struct shard *sh, uint64_t hash, enum cache_kind kind)
+/* Keys are remembered for as many evictions as there are objects. */
+static bool ghost_take(struct shard *sh, uint64_t hash)
 {
 	struct ghost *g = ghost_slot(sh, hash);
 
 	if (g->tag != (uint32_t)(hash | 1))
 		return false;
 	g->tag = 0;
-	return sh->ghost_time - g->time <= sh->queue[kind][MAIN].count + GHOSTS_MIN;
+	return sh->ghost_time - g->time <= sh->count;
 }
 
 static void queue_enter(struct shard *sh, struct cache_obj *obj, bool again)
@@ -224,7 +224,7 @@ static struct cache_obj *shard_insert(struct cache *cache, struct shard *sh, str
 	obj->hash_next = NULL;
 	obj->hashed = true;
 	*p = obj;
-	queue_enter(sh, obj, ghost_take(sh, hash, obj->type->kind));
+	queue_enter(sh, obj, ghost_take(sh, hash));
 	atomic_fetch_add(&cache->size[obj->type->kind], obj->size);
 	atomic_store(&obj->cache, cache);
 	sh->inserted++;
@@ -423,10 +423,10 @@ void cache_remove_pool(struct cache *cache, uint64_t pool)
 
 /* ---- the cache ---- */
 
-/* As many ghosts as there is room for objects of 16 KiB. */
+/* As many ghosts as there is room for objects of 8 KiB. */
 static uint32_t ghosts_for(const struct cache *cache, uint64_t max)
 {
-	uint64_t want = max / cache->shards / 16384;
+	uint64_t want = max / cache->shards / 8192;
 	uint32_t n = GHOSTS_MIN;
 
 	while (n < want && n < GHOSTS_MAX)

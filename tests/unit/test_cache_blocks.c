@@ -362,12 +362,13 @@ struct crowd {
 	struct cache *cache;
 	struct fake *f;
 	struct bp bp[BLOCKS];
+	atomic_uint threads;
 };
 
 static void *crowd_thread(void *arg)
 {
 	struct crowd *crowd = arg;
-	uint64_t random = (uintptr_t)&random;
+	uint64_t random = atomic_fetch_add(&crowd->threads, 1);
 
 	for (int i = 0; i < 2000; i++) {
 		uint64_t n = test_random(&random) % BLOCKS;
