@@ -130,6 +130,8 @@ static void end_inode(struct dataset_walk *w)
 	k->parent = w->rec.parent;
 	w->inodes++;
 	w->c->result->inodes++;
+	if (k->orphan && k->nlink == 0)
+		return; /* being removed: some of its keys have gone */
 	if (w->rec.type == TARN_DIR)
 		check_directory(w);
 	else if (w->entries || w->cookies)

@@ -964,6 +964,30 @@ static void an_import_removes_what_was_open(void **state)
 	wait_for_inodes(1);
 }
 
+/* Removal goes in steps; an export in between leaves the rest to the next import. */
+static void an_export_may_come_between_the_steps_of_a_removal(void **state)
+{
+	(void)state;
+	for (unsigned round = 0; round < 6; round++) {
+		struct tarn_inode *file = file_new(root, "large");
+		struct tarn_commit token;
+		char name[16];
+
+		for (unsigned i = 0; i < 1000; i++) {
+			sprintf(name, "x%u", i);
+			assert_int_equal(
+			    tarn_xattr_set(NULL, file, name, name, 16, TARN_XATTR_ANY, &token), 0);
+			assert_int_equal(fixture_write(file, i * 1048576ull, name, 16, false), 0);
+		}
+		tarn_inode_put(file);
+		assert_int_equal(drop(NULL, root, "large"), 0);
+		for (unsigned i = 0; i < round; i++)
+			inodes(); /* commits */
+		remount();
+		wait_for_inodes(1);
+	}
+}
+
 static void numbers_are_dense_and_come_back(void **state)
 {
 	struct tarn_inode *dir = dir_new(root, "dense", 0755), *file, *got;
@@ -1206,6 +1230,7 @@ int main(void)
 	    cmocka_unit_test(child_datasets_are_crossed),
 	    cmocka_unit_test(an_unlinked_file_lives_until_its_last_close),
 	    cmocka_unit_test(an_import_removes_what_was_open),
+	    cmocka_unit_test(an_export_may_come_between_the_steps_of_a_removal),
 	    cmocka_unit_test(numbers_are_dense_and_come_back),
 	    cmocka_unit_test(parallel_creates_share_a_directory),
 	    cmocka_unit_test(everything_races_with_everything),
