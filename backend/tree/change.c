@@ -428,6 +428,10 @@ static bool merge_pair(struct change *c, struct tree_node *parent, uint32_t l, u
 
 	if (node_get_child(c->t, parent, l == i ? l + 1 : l, &other, &bp) || !other)
 		return false;
+	if (!atomic_load(&other->placed)) {
+		cache_unref(&other->obj);
+		return false;
+	}
 	/* Let go to keep the order of latches; nobody can get in, as the parent is held. */
 	cache_ref(&self->obj);
 	hold_drop(child);

@@ -79,7 +79,6 @@ void miss_set(struct tree_miss *miss, const struct bp *bp, bool value, uint64_t 
 {
 	miss->bp = *bp;
 	miss->value = value;
-	miss->level = bp->level;
 	miss->max_birth = max_birth;
 }
 
@@ -130,6 +129,17 @@ static int hold_root(struct tree *t, const struct aim *aim, struct tree_miss *mi
 	return rc;
 }
 
+/* A node that was read is used only where it belongs. */
+static bool in_place(struct tree_node *n, const struct tree_miss *miss)
+{
+	if (atomic_load_explicit(&n->placed, memory_order_relaxed))
+		return true;
+	if (!node_within(n, miss->low, miss->low_len, miss->high, miss->high_len))
+		return false;
+	atomic_store_explicit(&n->placed, true, memory_order_relaxed);
+	return true;
+}
+
 int tree_descend(struct tree *t, const struct aim *aim, struct tree_miss *miss, struct hold *leaf)
 {
 	struct tree_node *child;
@@ -149,6 +159,9 @@ int tree_descend(struct tree *t, const struct aim *aim, struct tree_miss *miss, 
 		if (rc == 0 && !child) {
 			miss_set(miss, &bp, false, h.node->slot.txg);
 			rc = -EAGAIN;
+		} else if (rc == 0 && !in_place(child, miss)) {
+			cache_unref(&child->obj);
+			rc = -EIO;
 		}
 		if (rc) {
 			hold_drop(&h);

@@ -5,28 +5,14 @@
 #include "pool/pool.h"
 #include "tree/impl.h"
 
-/* What only the way to it can tell about a node. */
-static int check_node(struct tree *t, struct tree_miss *miss, struct cache_obj *obj)
-{
-	struct tree_node *n = (struct tree_node *)obj;
-
-	if (n->level == miss->level &&
-	    node_within(n, miss->low, miss->low_len, miss->high, miss->high_len))
-		return 0;
-	cache_remove(t->cache, &obj->key);
-	return -EIO;
-}
-
 static void fetch_done(struct cache_read *r)
 {
 	struct tree_miss *miss = r->owner;
 	struct tree *t = miss->tree;
 	int rc = r->result;
 
-	if (rc == 0) {
-		rc = miss->value ? 0 : check_node(t, miss, r->obj);
+	if (rc == 0)
 		cache_unref(r->obj);
-	}
 	read_leave(t->pool, miss->epoch);
 	miss->fn(miss->arg, rc);
 }

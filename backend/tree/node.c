@@ -144,6 +144,7 @@ struct tree_node *node_new(uint8_t level, uint64_t txg)
 	struct tree_node *n = tree_alloc(sizeof(*n));
 
 	node_init(n, level, txg);
+	atomic_init(&n->placed, true);
 	n->page = tree_alloc(TREE_NODE_SIZE);
 	*node_head(n) = (struct node_head){.magic = NODE_MAGIC, .level = level};
 	n->used = HEAD;

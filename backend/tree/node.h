@@ -48,6 +48,7 @@ struct tree_node {
 	struct slot_obj slot; /* not of clean nodes that were read */
 	pthread_rwlock_t latch;
 	atomic_bool clean;
+	atomic_bool placed; /* its keys were seen to lie in its parent's range for it */
 	uint8_t level;
 	uint32_t used; /* bytes of its image */
 	uint32_t heap; /* working: entries lie at and above */

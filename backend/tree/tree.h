@@ -111,9 +111,8 @@ struct tree_miss {
 	struct bp bp;
 	struct read_epoch epoch; /* held from the failed call to the end of the fetch */
 	bool value;              /* a large value, not a node */
-	uint8_t level;           /* expected */
 	uint64_t max_birth;
-	uint16_t low_len, high_len; /* key range the node must lie in; high_len 0: none */
+	uint16_t low_len, high_len; /* key range that was reached; high_len 0: no bound */
 	uint8_t low[TREE_KEY_MAX], high[TREE_KEY_MAX];
 	/* tree_fetch_async()'s. */
 	struct cache_read read;

@@ -320,6 +320,20 @@ struct bp fake_write(struct fake *f, const void *data, uint32_t len)
 	return bp;
 }
 
+void fake_content(struct fake *f, const struct bp *bp, void *data)
+{
+	pthread_mutex_lock(&f->lock);
+	memcpy(data, block_of(f, bp)->data, bp->lsize);
+	pthread_mutex_unlock(&f->lock);
+}
+
+void fake_fail_reads(struct fake *f, unsigned of_1000)
+{
+	pthread_mutex_lock(&f->lock);
+	f->o.fail_reads = of_1000;
+	pthread_mutex_unlock(&f->lock);
+}
+
 void fake_replace(struct fake *f, const struct bp *bp, const void *data)
 {
 	pthread_mutex_lock(&f->lock);

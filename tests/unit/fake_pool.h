@@ -47,8 +47,10 @@ unsigned long fake_reads(struct fake *f);
 /* Holds all reads back until fake_reads_go(). */
 void fake_reads_stop(struct fake *f);
 void fake_reads_go(struct fake *f);
-/* Breaks the content of a block that has been written (its reads give this). */
+/* What a block holds; something else in its place. */
+void fake_content(struct fake *f, const struct bp *bp, void *data);
 void fake_replace(struct fake *f, const struct bp *bp, const void *data);
+void fake_fail_reads(struct fake *f, unsigned of_1000);
 
 #define FAKE_CHECK(cond)                                                                           \
 	do {                                                                                       \
