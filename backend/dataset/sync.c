@@ -193,6 +193,9 @@ static int sync_datasets(struct catalog *cat, struct txg_sync *s)
 
 		if (!ds->sync_dirty)
 			continue;
+		/* copies=1: metadata lies like data, with its redundancy only. */
+		ds->tree.cksum = ds->props.cksum;
+		ds->tree.class = ds->props.copies > 1 ? BLOCK_META : BLOCK_DATA;
 		rc = tree_sync(&ds->tree, s, &ds->synced_root);
 		if (rc)
 			return rc;

@@ -118,7 +118,7 @@ int tree_write_block(struct tree *t, struct txg_sync *s, enum bp_type type, uint
 				.comp = t->comp,
 				.comp_level = t->comp == COMP_ZSTD ? ZSTD_LEVEL : 0,
 				.cksum = t->cksum,
-				.class = BLOCK_META,
+				.class = t->class,
 				.failed = &obj->failed};
 
 	return block_write(s, &w, &obj->bp);

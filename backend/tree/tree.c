@@ -16,7 +16,8 @@ void tree_init(struct tree *t, struct pool *pool, struct cache *cache, struct sp
 			   .root.bp = *root,
 			   .frozen.bp = *root,
 			   .comp = comp,
-			   .cksum = cksum};
+			   .cksum = cksum,
+			   .class = BLOCK_META};
 	pthread_rwlock_init(&t->lock, NULL);
 }
 

@@ -99,8 +99,10 @@ struct tree {
 		struct bp bp;           /* hole: empty tree */
 		struct tree_node *node; /* not NULL: dirty, counts instead of bp */
 	} root, frozen;
-	uint64_t dirty_txg;  /* last txg in which the open root changed */
-	uint8_t comp, cksum; /* of its nodes */
+	uint64_t dirty_txg; /* last txg in which the open root changed */
+	/* Of its nodes and large values; the sync's: changed between syncs only. */
+	uint8_t comp, cksum;
+	enum block_class class; /* BLOCK_META at first */
 };
 
 void tree_init(struct tree *t, struct pool *pool, struct cache *cache, struct space_owner *owner,

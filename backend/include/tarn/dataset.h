@@ -56,7 +56,8 @@ typedef int (*tarn_prop_fn)(void *arg, const char *name, const char *value,
 /*
  * name NULL: all. Settable: compression (lz4|zstd|zstd-1..19|off|on), checksum
  * (xxh3|sha256|on), recordsize (4K-1M, power of two), atime (on|off|relatime), readonly,
- * copies (1-3, metadata), xattr (on|off), acltype (nfsv4|off), snapdir (hidden|visible),
+ * copies (1|2, of
+ * metadata, in groups of one device; elsewhere the group's redundancy), xattr (on|off), acltype (nfsv4|off), snapdir (hidden|visible),
  * canmount (on|off), comment, and user properties module:name.
  * raw: sizes in bytes instead of 1.5G.
  */
