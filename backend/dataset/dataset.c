@@ -102,6 +102,7 @@ struct tarn_dataset *dataset_new(struct catalog *cat, uint64_t id, const char *n
 	ds->refs = 1;
 	strncpy(ds->name, name, TARN_NAME_MAX);
 	pthread_mutex_init(&ds->fs_lock, NULL);
+	prop_apply(ds); /* a destroyed one keeps the defaults */
 	tree_init(&ds->tree, cat->pool, cat->cache, &ds->owner, &rec->root, COMP_LZ4, CKSUM_XXH3);
 	return ds;
 }

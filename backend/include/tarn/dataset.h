@@ -56,9 +56,9 @@ typedef int (*tarn_prop_fn)(void *arg, const char *name, const char *value,
 /*
  * name NULL: all. Settable: compression (lz4|zstd|zstd-1..19|off|on), checksum
  * (xxh3|sha256|on), recordsize (4K-1M, power of two), atime (on|off|relatime), readonly,
- * copies (1|2, of
- * metadata, in groups of one device; elsewhere the group's redundancy), xattr (on|off), acltype (nfsv4|off), snapdir (hidden|visible),
- * canmount (on|off), comment, and user properties module:name.
+ * copies (1|2, of metadata, in groups of one device; elsewhere the group's redundancy
+ * counts), xattr (on|off), acltype (nfsv4|off), snapdir (hidden|visible), canmount (on|off),
+ * comment, and user properties module:name.
  * raw: sizes in bytes instead of 1.5G.
  */
 int tarn_dataset_get(struct tarn_engine *engine, const char *path, const char *name, bool raw,
