@@ -131,7 +131,7 @@ void inode_accessed(struct tarn_inode *inode);
 int range_free(struct tarn_inode *inode, uint64_t from, uint64_t to);
 /* setattr's size change, whole: lock held for writing. A truncation of several txs puts the new
    size into KEY_ORPHAN while it lasts, so that the next import ends it by range_free(inode, size,
-   UINT64_MAX); the entry of an inode with nlink 0 stays as it is. */
+   UINT64_MAX), which takes the entry away; that of an inode with nlink 0 stays as it is. */
 int range_truncate(struct tarn_inode *inode, uint64_t size, struct tarn_commit *token);
 
 #endif

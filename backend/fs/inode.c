@@ -13,7 +13,7 @@
 #include "fs/op.h"
 
 #define SHARDS 32
-#define IDLE_MAX 512 /* of a shard */
+#define IDLE_MAX 128 /* of a shard */
 #define BUCKETS_MIN 16
 
 struct shard {

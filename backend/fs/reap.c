@@ -315,24 +315,6 @@ void reaper_destroy(struct reaper *r)
 
 /* ---- after an import ---- */
 
-static int orphan_forget(struct fs *fs, uint64_t ino)
-{
-	uint8_t key[KEY_ROOM];
-	uint32_t klen = key_u64(key, 0, KEY_ORPHAN, ino);
-	struct op op;
-	int err;
-
-	do {
-		err = op_begin(&op, fs, TREE_RESERVE(1), TX_FREEING);
-		if (!err)
-			err = op_pin(&op, key, klen);
-		if (!err)
-			op_del(&op, key, klen);
-		err = op_end(&op, err);
-	} while (err == -EAGAIN);
-	return err;
-}
-
 int reaper_recover(struct fs *fs)
 {
 	struct reaper *r = fs->reaper;
@@ -348,11 +330,9 @@ int reaper_recover(struct fs *fs)
 		}
 		err = inode_get(fs, ino, 0, &inode);
 		if (!err) {
-			err = range_free(inode, value, UINT64_MAX);
+			err = range_free(inode, value, UINT64_MAX); /* and the entry */
 			tarn_inode_put(inode);
 		}
-		if (!err)
-			err = orphan_forget(fs, ino);
 		if (err)
 			return err;
 	}

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "fs/fs.h"
 #include "pool_fixture.h"
 #include <cmocka.h>
 
@@ -903,6 +904,47 @@ static void child_datasets_are_crossed(void **state)
 	assert_int_equal(tarn_lookup(NULL, root, "kid", &got), -ENOENT);
 }
 
+/* After a billion creates in one directory. */
+static void cookies_pass_over_those_of_child_datasets(void **state)
+{
+	struct tarn_error err = {0};
+	struct tarn_inode *got;
+	static const char *const order[] = {"c0", "c1", "kid", "c2", "c3"};
+	static const uint64_t cookies[] = {CHILD_COOKIE - 2, CHILD_COOKIE - 1, 0, 1ull << 31,
+					   (1ull << 31) + 1};
+	struct list all;
+	bool eof;
+
+	(void)state;
+	alock_write(&root->lock);
+	root->rec.next_cookie = CHILD_COOKIE - 2;
+	alock_unlock(&root->lock);
+	fill(root, "c", 0, 4);
+	assert_int_equal(tarn_dataset_create(f.engine, FIXTURE_POOL "/kid", NULL, 0, false, &err),
+			 0);
+	remount();
+	all = list_from(root, 0, 10, &eof);
+	assert_true(eof);
+	assert_int_equal(all.n, 5);
+	for (unsigned i = 0; i < 5; i++) {
+		assert_string_equal(all.at[i].name, order[i]);
+		if (cookies[i])
+			assert_int_equal(all.at[i].cookie, cookies[i]);
+	}
+	for (unsigned i = 0; i < 5; i++) {
+		struct list part = list_from(root, all.at[i].cookie, 10, &eof);
+
+		assert_true(eof);
+		assert_int_equal(part.n, 4 - i);
+		assert_memory_equal(part.at, all.at + i + 1, part.n * sizeof(*part.at));
+		free(part.at);
+	}
+	free(all.at);
+	empty(root, "c", 0, 4);
+	assert_int_equal(tarn_dataset_destroy(f.engine, FIXTURE_POOL "/kid", false, 0, &err), 0);
+	assert_int_equal(tarn_lookup(NULL, root, "kid", &got), -ENOENT);
+}
+
 /* ---- unlinked files ---- */
 
 static void an_unlinked_file_lives_until_its_last_close(void **state)
@@ -1228,6 +1270,7 @@ int main(void)
 	    cmocka_unit_test(stable_names_appear_once_between_changes),
 	    cmocka_unit_test(removing_while_listing_leaves_nothing),
 	    cmocka_unit_test(child_datasets_are_crossed),
+	    cmocka_unit_test(cookies_pass_over_those_of_child_datasets),
 	    cmocka_unit_test(an_unlinked_file_lives_until_its_last_close),
 	    cmocka_unit_test(an_import_removes_what_was_open),
 	    cmocka_unit_test(an_export_may_come_between_the_steps_of_a_removal),
