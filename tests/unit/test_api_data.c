@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fs/op.h"
 #include "pool_fixture.h"
 #include <cmocka.h>
 
@@ -715,6 +716,74 @@ static void test_truncate(void **state)
 	fixture_end(&f);
 }
 
+/* What the first tx of a long truncation leaves, if nothing comes after it. */
+static void truncate_begin(struct twin *t, uint64_t size)
+{
+	struct tarn_inode *inode = t->inode;
+	uint8_t key[KEY_ROOM];
+	uint32_t klen = key_u64(key, 0, KEY_ORPHAN, inode->ino);
+	struct fs *fs;
+	struct op op;
+	int err;
+
+	CHECK(!fs_enter(inode, &fs), "enter");
+	alock_write(&inode->lock);
+	do {
+		err = op_begin(&op, fs, TREE_RESERVE(2), TX_FREEING);
+		if (!err)
+			err = op_pin_inode(&op, inode);
+		if (!err)
+			err = op_pin(&op, key, klen);
+		if (!err) {
+			struct inode_record *rec = inode_dirty(&op.tx, inode);
+
+			rec->size = size;
+			rec->flags |= INODE_TRUNCATED;
+			op_put(&op, key, klen, &size, sizeof(size));
+		}
+		err = op_end(&op, err);
+	} while (err == -EAGAIN);
+	alock_unlock(&inode->lock);
+	dataset_leave(inode->ds);
+	CHECK(!err, "%s", strerror(-err));
+	memset(t->bytes + size, 0, t->size - size);
+	t->size = size;
+}
+
+static void test_interrupted(void **state)
+{
+	struct fixture f;
+	struct twin t;
+
+	(void)state;
+	fixture_begin(&f, 1, 256ull * MIB, false, NULL);
+	set_prop(&f, "recordsize", "4K");
+	set_prop(&f, "compression", "off");
+	twin_begin(&t, file_create(&f, "long"), 3 * MIB, test_seed());
+	for (unsigned i = 0; i < 2; i++) {
+		memset(t.bytes, 'x', t.max);
+		t.size = t.max;
+		CHECK(!fixture_write(t.inode, 0, t.bytes, t.max, false), "write");
+		truncate_begin(&t, 8192);
+		/* Nothing old comes back. */
+		CHECK(fixture_write(t.inode, 100000, "new", 3, false) == -EIO, "grown");
+		twin_read(&t, 0, t.max);
+		twin_write(&t, 100, 3);
+		if (i) {
+			tarn_inode_put(t.inode);
+			fixture_remount(&f);
+			t.inode = file_lookup(&f, "long");
+		}
+		twin_truncate(&t, t.max);
+		CHECK(attr_of(t.inode).space == 8192, "space");
+		twin_read(&t, 0, t.max);
+	}
+	twin_write(&t, 100000, 3);
+	twin_read(&t, 0, t.max);
+	twin_end(&t);
+	fixture_end(&f);
+}
+
 /* ---- holes ---- */
 
 static void test_holes(void **state)
@@ -900,11 +969,17 @@ static void test_allocate(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_tiny),     cmocka_unit_test(test_holes),
-	    cmocka_unit_test(test_truncate), cmocka_unit_test(test_answers),
-	    cmocka_unit_test(test_allocate), cmocka_unit_test(test_in_flight),
-	    cmocka_unit_test(test_one_file), cmocka_unit_test(test_random_operations),
-	    cmocka_unit_test(test_chaos),    cmocka_unit_test(test_export),
+	    cmocka_unit_test(test_tiny),
+	    cmocka_unit_test(test_holes),
+	    cmocka_unit_test(test_truncate),
+	    cmocka_unit_test(test_interrupted),
+	    cmocka_unit_test(test_answers),
+	    cmocka_unit_test(test_allocate),
+	    cmocka_unit_test(test_in_flight),
+	    cmocka_unit_test(test_one_file),
+	    cmocka_unit_test(test_random_operations),
+	    cmocka_unit_test(test_chaos),
+	    cmocka_unit_test(test_export),
 	    cmocka_unit_test(test_full),
 	};
 
