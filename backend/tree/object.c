@@ -62,9 +62,9 @@ static void record_committed(struct slot_obj *obj)
 {
 	struct slot_obj *user = record_of(obj)->user;
 
-	atomic_store(&user->committed, true);
 	if (user->ops->committed)
 		user->ops->committed(user);
+	atomic_store(&user->committed, true);
 }
 
 static void record_destroy(struct slot_obj *obj)
@@ -103,7 +103,8 @@ void slot_settle(struct slot *s)
 
 void slot_committed(const struct slot *s)
 {
-	atomic_store(&s->obj->committed, true);
 	if (s->obj->ops->committed)
 		s->obj->ops->committed(s->obj);
+	/* Only now do others go by its bp: a large value is in the cache by then. */
+	atomic_store(&s->obj->committed, true);
 }

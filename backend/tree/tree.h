@@ -51,7 +51,7 @@ struct slot_obj {
 	atomic_bool
 	    written; /* its final bytes are known; set by the sync, in the txg that made it */
 	atomic_bool failed;    /* its block found no place: is written again in the next pass */
-	atomic_bool committed; /* set before ops->committed(): its bp counts from then on */
+	atomic_bool committed; /* set after ops->committed(): its bp counts from then on */
 	uint64_t txg;          /* that made it; immutable to open context from its freeze on */
 	struct bp bp;          /* valid once written, for objects that are blocks */
 	const struct slot_ops *ops;
@@ -62,9 +62,9 @@ struct slot_ops {
 	   hole is allowed), or for a record fills value[0..len) (the room given to
 	   tree_put_record()). Within a tree, records are filled after all blocks are written. */
 	int (*write)(struct slot_obj *obj, struct txg_sync *s, void *value, uint32_t len);
-	/* The txg is committed: last chance to pass its content to the cache. Once, unless the slot
-	   was changed within the txg; reads that found the object before may still use it. May be
-	   NULL. */
+	/* The txg is committed: passes its content to the cache before reads are sent to its bp.
+	   Once, unless the slot was changed within the txg; reads that found the object may still
+	   use it. May be NULL. */
 	void (*committed)(struct slot_obj *obj);
 	void (*destroy)(struct slot_obj *obj); /* last reference gone */
 };
