@@ -1,58 +1,88 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "api/scan.h"
 #include "check/impl.h"
 #include "pool/alog.h"
 #include "util/error.h"
+#include "util/workq.h"
 
-void found(struct check *c, const char *fmt, ...)
-{
-	char text[1024];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	c->result->findings++;
-	c->spec->finding(c->spec->arg, text);
-}
+#define THREADS_MAX 16
 
 /* ---- one state of the pool: all that one uberblock leads to ---- */
 
-static void mark_log(void *arg, const struct bp *bp)
+static void check_log_block(void *arg, const struct bp *bp)
 {
 	struct check *c = arg;
+	struct place place = pool_place(c);
 
-	c->result->blocks++;
-	refs_mark(c, bp, "allocation log");
+	refs_mark(c, bp, &place);
+	verify_block(c, bp, &place, 0);
+}
+
+/* Without all chunk records those that are there are left alone, so that their blocks are found. */
+static bool load_space(struct check *c)
+{
+	int rc;
+
+	if (c->lost || c->chunks_bad)
+		return false;
+	rc = pool_load_done(c->pool);
+	if (rc)
+		found(c, TARN_FOUND_ALLOC_LOG,
+		      "the allocation log can't be read or contradicts the bitmaps: %s",
+		      strerror(-rc));
+	else
+		c->total = space_total(c->pool);
+	return !rc;
+}
+
+static int check_all(struct check *c)
+{
+	struct dataset_seen *list;
+	int rc = check_pool_tree(c, &list);
+
+	if (!rc) {
+		bool space = load_space(c);
+
+		for (struct dataset_seen *d = list; d; d = d->next)
+			check_dataset(c, d);
+		if (space) {
+			alog_each_block(c->pool, check_log_block, c);
+			verify_wait(c);
+		}
+		if (space && !c->lost)
+			check_space(c);
+	}
+	datasets_free(list);
+	return rc;
 }
 
 static int check_state(struct check *c)
 {
-	struct dataset_seen *list = NULL;
-	int rc = refs_new(&c->refs);
+	int rc;
 
+	c->lost = c->chunks_bad = false;
+	c->total = 0;
+	c->bytes_before = c->result->bytes;
+	rc = refs_new(&c->refs);
 	if (rc)
 		return rc;
-	rc = check_pool_tree(c, &list);
-	if (rc)
-		found(c, "the pool tree can't be walked: %s", strerror(-rc));
-	else if ((rc = pool_load_done(c->pool)))
-		found(c, "allocation log and bitmaps do not agree: %s", strerror(-rc));
-	for (struct dataset_seen *d = list; d; d = d->next)
-		check_dataset(c, d);
+	rc = verifier_new(c);
 	if (!rc) {
-		alog_each_block(c->pool, mark_log, c);
-		check_space(c);
+		rc = check_all(c);
+		verifier_free(c);
 	}
-	datasets_free(list);
-	refs_free(c->refs);
-	return 0;
+	if (c->skip) {
+		refs_free(c->refs);
+	} else {
+		c->verified = c->refs;
+	}
+	return rc;
 }
 
 /* ---- opening ---- */
@@ -99,9 +129,8 @@ static int open_devs(const struct scan *scan, uint64_t guid, int flags, struct o
 	return 0;
 }
 
-/* Older states that cannot be opened do not exist. */
-static int check_uberblock(struct check *c, const struct scan *scan, uint64_t guid, uint32_t skip,
-			   struct workq *wq, struct tarn_error *err)
+static int check_uberblock(struct check *c, const struct scan *scan, uint64_t guid,
+			   struct tarn_error *err)
 {
 	static const struct tarn_config config; /* no cache of ours, no messages */
 	struct opened o;
@@ -113,38 +142,47 @@ static int check_uberblock(struct check *c, const struct scan *scan, uint64_t gu
 					      .paths = o.paths,
 					      .ndevs = o.n,
 					      .flags = TARN_READ_ONLY | TARN_FORCE,
-					      .skip_uberblocks = skip};
+					      .skip_uberblocks = c->skip};
 
-		rc = pool_open(&args, &config, wq, &c->pool, err);
+		rc = pool_open(&args, &config, c->wq, &c->pool, err);
 		o.n = 0; /* taken over */
 	}
 	opened_close(&o);
 	if (rc)
 		return rc;
-	if (skip == 0) {
+	if (!c->skip) {
 		snprintf(c->result->name, sizeof(c->result->name), "%s", c->pool->name);
 		c->result->guid = guid;
 		c->result->txg = c->pool->uber.txg;
+		rc = check_devices(c);
 	}
-	rc = check_state(c);
+	rc = rc ? rc : check_state(c);
 	pool_close(c->pool, false);
-	return rc;
+	c->result->uberblocks++;
+	return rc ? fail(err, rc, "the check can't go on: %s", strerror(-rc)) : 0;
 }
 
 static int check_uberblocks(struct check *c, const struct scan *scan, uint64_t guid,
 			    struct tarn_error *err)
 {
-	struct tarn_error older;
-	struct workq *wq;
-	int rc = workq_create(2, &wq);
+	uint32_t states =
+	    c->spec->uberblocks < TARN_CHECK_STATES ? c->spec->uberblocks : TARN_CHECK_STATES;
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	int rc = workq_create(cpus < 1             ? 1
+			      : cpus < THREADS_MAX ? (unsigned)cpus
+						   : THREADS_MAX,
+			      &c->wq);
 
 	if (rc)
 		return fail(err, rc, "threads can't be started: %s", strerror(-rc));
-	rc = check_uberblock(c, scan, guid, 0, wq, err);
-	for (uint32_t i = 1; !rc && i < c->spec->uberblocks; i++)
-		if (check_uberblock(c, scan, guid, i, wq, &older))
-			break;
-	workq_destroy(wq);
+	rc = check_uberblock(c, scan, guid, err);
+	for (c->skip = 1; !rc && c->skip < states; c->skip++)
+		rc = check_uberblock(c, scan, guid, err);
+	/* A young pool has no older ones. */
+	if (rc == -ENOENT && c->result->uberblocks)
+		rc = 0;
+	refs_free(c->verified);
+	workq_destroy(c->wq);
 	return rc;
 }
 

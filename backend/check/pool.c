@@ -1,28 +1,32 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include <endian.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "check/impl.h"
 #include "dataset/prop.h"
+#include "pool/chunk.h"
 
 struct walk {
 	struct check *c;
+	struct place place;
 	int error;
 	struct dataset_seen *list;
-	uint64_t next_dataset;
+	bool has_state;
+	struct catalog_state state;
+	uint64_t last_history; /* sequence number + 1 */
+	uint64_t lost_slabs[POOL_DEVS_MAX], stale[POOL_DEVS_MAX];
 };
-
-static const char where[] = "pool tree";
 
 static int on_node(void *arg, const struct bp *bp, unsigned level)
 {
 	struct walk *w = arg;
 
 	(void)level;
-	w->c->result->blocks++;
-	refs_mark(w->c, bp, where);
+	refs_mark(w->c, bp, &w->place);
+	verify_block(w->c, bp, &w->place, 0);
 	return 0;
 }
 
@@ -31,8 +35,14 @@ static int on_bad(void *arg, const struct bp *bp, unsigned level, int error)
 	struct walk *w = arg;
 	char text[128];
 
-	found(w->c, "%s: level %u block %s: %s", where, level, bp_print(bp, text),
-	      strerror(-error));
+	(void)level;
+	w->c->lost = true;
+	if (bp_valid(bp, bp->birth)) {
+		refs_mark(w->c, bp, &w->place);
+		verify_block(w->c, bp, &w->place, error);
+	} else {
+		found(w->c, TARN_FOUND_NODE, "block %s can't be one", bp_print(bp, text));
+	}
 	return 0;
 }
 
@@ -43,6 +53,8 @@ static uint64_t id_of(const uint8_t *key)
 	memcpy(&be, key + 1, 8);
 	return be64toh(be);
 }
+
+/* ---- datasets ---- */
 
 static struct dataset_seen *seen(struct walk *w, uint64_t id)
 {
@@ -58,7 +70,8 @@ static void on_dataset(struct walk *w, const uint8_t *key, const void *val, uint
 	struct dataset_seen *d;
 
 	if (vlen != sizeof(struct dataset_record)) {
-		found(w->c, "%s: a dataset record of %u bytes", where, vlen);
+		found(w->c, TARN_FOUND_POOL_TREE, "the record of dataset %llu has %u bytes",
+		      (unsigned long long)id_of(key), vlen);
 		return;
 	}
 	d = calloc(1, sizeof(*d));
@@ -70,7 +83,8 @@ static void on_dataset(struct walk *w, const uint8_t *key, const void *val, uint
 	d->destroyed = destroyed;
 	memcpy(&d->rec, val, sizeof(d->rec));
 	if (seen(w, d->id))
-		found(w->c, "dataset %llu is both live and destroyed", (unsigned long long)d->id);
+		found(w->c, TARN_FOUND_DATASET, "dataset %llu is both live and destroyed",
+		      (unsigned long long)d->id);
 	d->next = w->list;
 	w->list = d;
 }
@@ -79,25 +93,31 @@ static void on_dataset(struct walk *w, const uint8_t *key, const void *val, uint
 static void on_name(struct walk *w, const uint8_t *key, uint32_t klen, const void *val,
 		    uint32_t vlen)
 {
+	unsigned long long parent = id_of(key);
+	char name[4 * TARN_NAME_MAX + 1];
 	struct dataset_seen *d;
 	uint64_t id;
 
 	if (vlen != 8 || klen < 10 || klen > 9 + TARN_NAME_MAX) {
-		found(w->c, "%s: a malformed dataset name", where);
+		found(w->c, TARN_FOUND_POOL_TREE, "a malformed name below dataset %llu", parent);
 		return;
 	}
 	memcpy(&id, val, 8);
 	d = seen(w, id);
+	printable((const char *)key + 9, klen - 9, name, sizeof(name));
 	if (!d || d->destroyed) {
-		found(w->c, "the name '%.*s' leads to no dataset (%llu)", (int)(klen - 9), key + 9,
-		      (unsigned long long)id);
+		found(w->c, TARN_FOUND_DATASET, "the name '%s' below dataset %llu leads to none",
+		      name, parent);
 		return;
 	}
 	if (d->name[0])
-		found(w->c, "dataset %llu has two names", (unsigned long long)id);
-	if (d->rec.parent != id_of(key))
-		found(w->c, "dataset '%.*s' is below %llu, its record says %llu", (int)(klen - 9),
-		      key + 9, (unsigned long long)id_of(key), (unsigned long long)d->rec.parent);
+		found(w->c, TARN_FOUND_DATASET, "dataset %llu has two names, '%s' is one",
+		      (unsigned long long)id, name);
+	else if (d->rec.parent != parent)
+		found(w->c, TARN_FOUND_DATASET,
+		      "dataset '%s' is below dataset %llu, its record says %llu", name, parent,
+		      (unsigned long long)d->rec.parent);
+	memset(d->name, 0, sizeof(d->name));
 	memcpy(d->name, key + 9, klen - 9);
 }
 
@@ -106,34 +126,132 @@ static void on_prop(struct walk *w, const uint8_t *key, uint32_t klen, const voi
 {
 	char name[PROP_NAME_MAX + 1] = {0}, value[PROP_VALUE_MAX + 1] = {0};
 	char canonical[PROP_VALUE_MAX + 1];
-	struct dataset_seen *d = seen(w, id_of(key));
+	unsigned long long id = id_of(key);
+	struct dataset_seen *d = seen(w, id);
 	struct tarn_error err;
 
 	if (!d || d->destroyed) {
-		found(w->c, "a property of dataset %llu, which does not exist",
-		      (unsigned long long)id_of(key));
+		found(w->c, TARN_FOUND_PROPERTY, "a property of dataset %llu, which does not exist",
+		      id);
 		return;
 	}
 	if (klen - 9 > PROP_NAME_MAX || vlen > PROP_VALUE_MAX) {
-		found(w->c, "dataset '%s': a property that is too long", d->name);
+		found(w->c, TARN_FOUND_PROPERTY, "dataset %llu: a property that is too long", id);
 		return;
 	}
 	memcpy(name, key + 9, klen - 9);
 	memcpy(value, val, vlen);
 	if (prop_check(name, value, canonical, &err))
-		found(w->c, "dataset '%s': %s", d->name, err.text);
+		found(w->c, TARN_FOUND_PROPERTY, "dataset %llu: %s", id, err.text);
 }
+
+/* ---- chunks ---- */
+
+static void count_columns(struct walk *w, const struct chunk_record *r, const struct chunk *chunk)
+{
+	for (unsigned i = 0; i < r->ncols; i++) {
+		if (r->cols[i].stale)
+			w->stale[r->cols[i].dev]++;
+		else if (atomic_load(&chunk->cols[i].stale))
+			w->lost_slabs[r->cols[i].dev]++;
+	}
+}
+
+static bool devices_differ(const struct chunk_record *r)
+{
+	for (unsigned i = 0; i < r->ncols; i++)
+		for (unsigned j = 0; j < i; j++)
+			if (r->cols[i].dev == r->cols[j].dev)
+				return false;
+	return true;
+}
+
+static void on_chunk(struct walk *w, uint64_t id, const void *val, uint32_t vlen)
+{
+	int rc = pool_load_chunk(w->c->pool, id, val, vlen);
+	struct chunk_record *r;
+
+	if (rc == -ENOMEM) {
+		w->error = rc;
+		return;
+	}
+	if (rc) {
+		found(w->c, TARN_FOUND_CHUNK, "the record of chunk %llu can't be true",
+		      (unsigned long long)id);
+		w->c->chunks_bad = true;
+		return;
+	}
+	r = malloc(vlen); /* aligned */
+	if (!r) {
+		w->error = -ENOMEM;
+		return;
+	}
+	memcpy(r, val, vlen);
+	if (r->profile == PROFILE_MIRROR && !devices_differ(r))
+		found(w->c, TARN_FOUND_CHUNK, "chunk %llu has two copies on one device",
+		      (unsigned long long)id);
+	count_columns(w, r, chunk_find(w->c->pool, id));
+	free(r);
+}
+
+static void report_columns(struct walk *w)
+{
+	for (uint32_t i = 0; i < w->c->pool->ndevs; i++) {
+		const char *path = w->c->pool->devs[i].path;
+
+		if (w->lost_slabs[i])
+			found(w->c, TARN_FOUND_COLUMN,
+			      "%s: the copies of %llu chunks are lost: its slab table does not "
+			      "know them",
+			      path, (unsigned long long)w->lost_slabs[i]);
+		if (w->stale[i])
+			found(w->c, TARN_FOUND_COLUMN,
+			      "%s: the copies of %llu chunks have missed writes and are not used",
+			      path, (unsigned long long)w->stale[i]);
+	}
+}
+
+/* ---- all keys ---- */
 
 static void on_state(struct walk *w, const void *val, uint32_t vlen)
 {
-	struct catalog_state state;
-
-	if (vlen != sizeof(state)) {
-		found(w->c, "%s: the catalog's state has %u bytes", where, vlen);
+	if (vlen != sizeof(w->state)) {
+		found(w->c, TARN_FOUND_POOL_TREE, "the catalog's state has %u bytes", vlen);
 		return;
 	}
-	memcpy(&state, val, vlen);
-	w->next_dataset = state.next_dataset;
+	memcpy(&w->state, val, vlen);
+	w->has_state = true;
+}
+
+static void on_history(struct walk *w, const uint8_t *key, uint32_t vlen)
+{
+	if (vlen < 8)
+		found(w->c, TARN_FOUND_POOL_TREE, "entry %llu of the history is malformed",
+		      (unsigned long long)id_of(key));
+	w->last_history = id_of(key) + 1;
+}
+
+static void on_key(struct walk *w, const uint8_t *key, uint32_t klen, const void *val,
+		   uint32_t vlen)
+{
+	if (key[0] == CAT_POOL_PROP && klen > 1)
+		return;
+	if (key[0] == CAT_STATE && klen == 1)
+		on_state(w, val, vlen);
+	else if (key[0] == CAT_CHUNK && klen == 9)
+		on_chunk(w, id_of(key), val, vlen);
+	else if (key[0] == CAT_DATASET && klen == 9)
+		on_dataset(w, key, val, vlen, false);
+	else if (key[0] == CAT_DESTROYED && klen == 9)
+		on_dataset(w, key, val, vlen, true);
+	else if (key[0] == CAT_CHILD && klen >= 9)
+		on_name(w, key, klen, val, vlen);
+	else if (key[0] == CAT_PROP && klen > 9)
+		on_prop(w, key, klen, val, vlen);
+	else if (key[0] == CAT_HISTORY && klen == 9)
+		on_history(w, key, vlen);
+	else
+		found(w->c, TARN_FOUND_POOL_TREE, "a key of unknown kind %u", key[0]);
 }
 
 static int on_slot(void *arg, const void *key_, uint32_t klen, enum slot_kind kind, const void *val,
@@ -141,31 +259,48 @@ static int on_slot(void *arg, const void *key_, uint32_t klen, enum slot_kind ki
 {
 	struct walk *w = arg;
 	const uint8_t *key = key_;
-	bool has_id = klen >= 9;
 
-	if (kind == SLOT_LARGE)
-		refs_mark(w->c, bp, where);
-	if (kind == SLOT_BLOCK) {
-		found(w->c, "%s: a file block under a key of kind '%c'", where, key[0]);
-		return 0;
+	if (kind != SLOT_VALUE && !bp_is_hole(bp)) {
+		refs_mark(w->c, bp, &w->place);
+		verify_block(w->c, bp, &w->place, 0);
 	}
-	if (key[0] == CAT_POOL_PROP)
-		return 0;
-	if (key[0] == CAT_STATE)
-		on_state(w, val, vlen);
-	else if (key[0] == CAT_CHUNK && klen == 9)
-		w->error = pool_load_chunk(w->c->pool, id_of(key), val, vlen);
-	else if (key[0] == CAT_DATASET && klen == 9)
-		on_dataset(w, key, val, vlen, false);
-	else if (key[0] == CAT_DESTROYED && klen == 9)
-		on_dataset(w, key, val, vlen, true);
-	else if (key[0] == CAT_CHILD && has_id)
-		on_name(w, key, klen, val, vlen);
-	else if (key[0] == CAT_PROP && klen > 9)
-		on_prop(w, key, klen, val, vlen);
-	else if (key[0] != CAT_HISTORY || klen != 9)
-		found(w->c, "%s: a key of unknown kind %u", where, key[0]);
+	if (kind == SLOT_BLOCK)
+		found(w->c, TARN_FOUND_POOL_TREE, "a file block under a key of kind %u", key[0]);
+	else
+		on_key(w, key, klen, val, vlen);
 	return w->error;
+}
+
+/* ---- the hierarchy ---- */
+
+static void check_counters(struct walk *w)
+{
+	if (!w->has_state) {
+		found(w->c, TARN_FOUND_POOL_TREE, "the catalog's state is missing");
+		return;
+	}
+	for (struct dataset_seen *d = w->list; d; d = d->next)
+		if (d->id >= w->state.next_dataset)
+			found(w->c, TARN_FOUND_POOL_TREE,
+			      "dataset %llu: ids below %llu only have been given",
+			      (unsigned long long)d->id, (unsigned long long)w->state.next_dataset);
+	if (w->last_history > w->state.next_history)
+		found(w->c, TARN_FOUND_POOL_TREE,
+		      "entry %llu of the history: numbers below %llu only have been given",
+		      (unsigned long long)w->last_history - 1,
+		      (unsigned long long)w->state.next_history);
+}
+
+/* Up to a root, each parent once at most. */
+static bool connected(struct walk *w, const struct dataset_seen *d)
+{
+	uint64_t steps = 0, datasets = 0;
+
+	for (const struct dataset_seen *i = w->list; i; i = i->next)
+		datasets++;
+	while (d && !d->destroyed && d->rec.parent && steps++ <= datasets)
+		d = seen(w, d->rec.parent);
+	return d && !d->destroyed && !d->rec.parent;
 }
 
 static void check_hierarchy(struct walk *w)
@@ -173,32 +308,74 @@ static void check_hierarchy(struct walk *w)
 	unsigned roots = 0;
 
 	for (struct dataset_seen *d = w->list; d; d = d->next) {
-		struct dataset_seen *up = d->destroyed ? NULL : seen(w, d->rec.parent);
-
-		if (d->id >= w->next_dataset)
-			found(w->c, "dataset %llu: ids below %llu only have been given",
-			      (unsigned long long)d->id, (unsigned long long)w->next_dataset);
 		if (d->destroyed)
 			continue;
 		roots += !d->rec.parent;
 		if (!d->name[0])
-			found(w->c, "dataset %llu has no name", (unsigned long long)d->id);
-		if (d->rec.parent && (!up || up->destroyed))
-			found(w->c, "dataset '%s' has no parent", d->name);
+			found(w->c, TARN_FOUND_DATASET, "dataset %llu has no name",
+			      (unsigned long long)d->id);
+		if (!connected(w, d))
+			found(w->c, TARN_FOUND_DATASET,
+			      "dataset %llu is not connected to the root dataset",
+			      (unsigned long long)d->id);
 	}
 	if (roots != 1)
-		found(w->c, "%s: %u root datasets", where, roots);
+		found(w->c, TARN_FOUND_DATASET, "there are %u root datasets", roots);
+}
+
+/* "pool/a/b"; what cannot be named by its id. */
+static void set_path(struct walk *w, struct dataset_seen *d)
+{
+	char path[4 * TARN_PATH_MAX], name[4 * TARN_NAME_MAX + 1];
+	const struct dataset_seen *at = d;
+	size_t from = sizeof(path) - 1;
+
+	path[from] = '\0';
+	for (unsigned steps = 0; at && steps < TARN_PATH_MAX / 2; steps++) {
+		const char *text = at->rec.parent ? at->name : w->c->pool->name;
+		size_t len = printable(text, strlen(text), name, sizeof(name));
+
+		if (!len)
+			len = (size_t)snprintf(name, sizeof(name), "%sdataset %llu",
+					       at->destroyed ? "destroyed " : "",
+					       (unsigned long long)at->id);
+		if (len + 1 > from)
+			break;
+		if (at != d)
+			path[--from] = '/';
+		from -= len;
+		memcpy(path + from, name, len);
+		at = at->destroyed ? NULL : seen(w, at->rec.parent);
+	}
+	d->path = strdup(path + from);
+	if (!d->path)
+		w->error = -ENOMEM;
 }
 
 int check_pool_tree(struct check *c, struct dataset_seen **out)
 {
 	static const struct tree_walk_ops ops = {on_node, on_slot, on_bad};
-	struct walk w = {.c = c};
-	int rc = tree_walk(c->pool, NULL, &c->pool->uber.root, &ops, &w);
+	struct walk *w = calloc(1, sizeof(*w));
+	int rc = w ? 0 : -ENOMEM;
 
-	*out = w.list;
-	if (!rc)
-		check_hierarchy(&w);
+	*out = NULL;
+	if (!rc) {
+		w->c = c;
+		w->place = pool_place(c);
+		rc = tree_walk(c->pool, NULL, &c->pool->uber.root, &ops, w);
+		verify_wait(c);
+		report_columns(w);
+	}
+	if (!rc && !c->lost) {
+		check_counters(w);
+		check_hierarchy(w);
+	}
+	for (struct dataset_seen *d = w ? w->list : NULL; d && !rc; d = d->next) {
+		set_path(w, d);
+		rc = w->error;
+	}
+	*out = w ? w->list : NULL;
+	free(w);
 	return rc;
 }
 
@@ -208,6 +385,7 @@ void datasets_free(struct dataset_seen *list)
 		struct dataset_seen *d = list;
 
 		list = d->next;
+		free(d->path);
 		free(d);
 	}
 }

@@ -5,17 +5,19 @@
 
 #include "check/impl.h"
 #include "pool/alloc.h"
-#include "pool/alog.h"
-#include "pool/block.h"
+#include "pool/bitmap.h"
 
-/* A bitmap of referenced sectors per chunk, in a hash by chunk id. */
-#define REFS_BUCKETS 4096
+/* A bitmap of referenced sectors for each chunk that is referred to, in a hash by chunk id. */
+#define REFS_BUCKETS 65536
 struct chunk_refs {
 	uint64_t chunk;
 	struct chunk_refs *next;
-	uint64_t bits[CHUNK_SECTORS_MAX / 64];
+	uint32_t sectors;
+	bool compared;
+	uint64_t bits[];
 };
 struct refs {
+	struct chunk_refs *last; /* neighbours in a tree are mostly neighbours on the devices */
 	struct chunk_refs *bucket[REFS_BUCKETS];
 };
 
@@ -37,165 +39,184 @@ void refs_free(struct refs *refs)
 	free(refs);
 }
 
-static struct chunk_refs *chunk_refs(struct refs *refs, uint64_t chunk, bool make)
+static struct chunk_refs *refs_find(struct refs *refs, uint64_t chunk)
 {
-	struct chunk_refs **at = &refs->bucket[chunk % REFS_BUCKETS];
+	struct chunk_refs *r = refs->last;
 
-	while (*at && (*at)->chunk != chunk)
-		at = &(*at)->next;
-	if (!*at && make) {
-		*at = calloc(1, sizeof(**at));
-		if (*at)
-			(*at)->chunk = chunk;
-	}
-	return *at;
+	if (!r || r->chunk != chunk)
+		r = refs->bucket[chunk % REFS_BUCKETS];
+	while (r && r->chunk != chunk)
+		r = r->next;
+	if (r)
+		refs->last = r;
+	return r;
 }
 
-static bool test(const struct chunk_refs *r, uint32_t sector)
+static struct chunk_refs *refs_add(struct refs *refs, const struct chunk *chunk)
 {
-	return r->bits[sector / 64] >> (sector % 64) & 1;
+	struct chunk_refs **at = &refs->bucket[chunk->id % REFS_BUCKETS];
+	struct chunk_refs *r = calloc(1, sizeof(*r) + chunk->sectors / 8);
+
+	if (!r)
+		return NULL;
+	r->chunk = chunk->id;
+	r->sectors = chunk->sectors;
+	r->next = *at;
+	*at = r;
+	return r;
 }
 
-void refs_mark(struct check *c, const struct bp *bp, const char *where)
+void refs_mark(struct check *c, const struct bp *bp, const struct place *place)
 {
-	struct chunk_refs *r = chunk_refs(c->refs, bp->chunk, true);
-	uint32_t n = bp_sectors(bp), twice = 0;
+	struct chunk_refs *r = refs_find(c->refs, bp->chunk);
+	const struct chunk *chunk = r ? NULL : chunk_find(c->pool, bp->chunk);
+	uint32_t n = bp_sectors(bp);
 	char text[128];
-
-	if (!r) {
-		found(c, "%s: out of memory, the rest is not counted", where);
-		return;
-	}
-	if ((uint64_t)bp->sector + n > CHUNK_SECTORS_MAX) {
-		found(c, "%s: block %s lies outside of its chunk", where, bp_print(bp, text));
-		return;
-	}
-	for (uint32_t i = 0; i < n; i++) {
-		twice += test(r, bp->sector + i);
-		r->bits[(bp->sector + i) / 64] |= 1ull << ((bp->sector + i) % 64);
-	}
-	if (twice)
-		found(c, "%s: block %s is referenced more than once", where, bp_print(bp, text));
-}
-
-struct sync_read {
-	struct block_read read;
-	pthread_mutex_t lock;
-	pthread_cond_t cond;
-	bool done;
-};
-
-static void read_done(struct block_read *read)
-{
-	struct sync_read *r = read->owner;
-
-	pthread_mutex_lock(&r->lock);
-	r->done = true;
-	pthread_cond_signal(&r->cond);
-	pthread_mutex_unlock(&r->lock);
-}
-
-static int read_block(struct check *c, const struct bp *bp)
-{
-	struct sync_read r = {
-	    .read = {.bp = *bp, .done = read_done, .owner = &r},
-	    .lock = PTHREAD_MUTEX_INITIALIZER,
-	    .cond = PTHREAD_COND_INITIALIZER,
-	};
-
-	r.read.buf = dev_buf_alloc((bp->lsize + SECTOR_SIZE - 1) & ~(size_t)(SECTOR_SIZE - 1));
-	if (!r.read.buf)
-		return -ENOMEM;
-	r.read.epoch = read_enter(c->pool);
-	block_read(c->pool, &r.read);
-	pthread_mutex_lock(&r.lock);
-	while (!r.done)
-		pthread_cond_wait(&r.cond, &r.lock);
-	pthread_mutex_unlock(&r.lock);
-	read_leave(c->pool, r.read.epoch);
-	free(r.read.buf);
-	return r.read.result;
-}
-
-void check_block(struct check *c, const struct bp *bp, const char *where)
-{
-	char text[128];
-	int rc;
 
 	c->result->blocks++;
-	if (c->spec->flags & TARN_CHECK_METADATA)
+	c->result->bytes += (uint64_t)n << SECTOR_SHIFT;
+	if (!r && chunk)
+		r = refs_add(c->refs, chunk);
+	if (!r || n > r->sectors || bp->sector > r->sectors - n) {
+		/* Then no bitmap has it: verify_block() tells that it cannot be read. */
+		if (chunk && !r) {
+			found_at(place, TARN_FOUND_BLOCK,
+				 "out of memory: space can't be compared from block %s on",
+				 bp_print(bp, text));
+			c->lost = true;
+		}
 		return;
-	c->result->bytes += bp->psize;
-	rc = read_block(c, bp);
-	if (rc)
-		found(c, "%s: block %s can't be read: %s", where, bp_print(bp, text),
-		      strerror(-rc));
+	}
+	if (!bitmap_all_clear(r->bits, bp->sector, n))
+		found_at(place, TARN_FOUND_SHARED, "block %s is referenced more than once",
+			 bp_print(bp, text));
+	bitmap_set(r->bits, bp->sector, n);
+}
+
+bool refs_has(struct refs *refs, const struct bp *bp)
+{
+	struct chunk_refs *r = refs_find(refs, bp->chunk);
+	uint32_t n = bp_sectors(bp);
+
+	return r && n <= r->sectors && bp->sector <= r->sectors - n &&
+	       bitmap_all_set(r->bits, bp->sector, n);
 }
 
 /* ---- referenced against allocated ---- */
 
-static void report_run(struct check *c, const char *what, uint64_t chunk, uint32_t first,
-		       uint32_t end)
+struct compare {
+	struct check *c;
+	struct chunk_refs *r; /* of the chunk whose runs are coming; NULL: nothing refers to it */
+	uint64_t chunk;
+	uint32_t at; /* end of the last run */
+};
+
+static void report_run(struct check *c, enum tarn_finding_kind kind, const char *what,
+		       uint64_t chunk, uint32_t first, uint32_t end)
 {
-	found(c, "chunk %llu: sectors %u to %u are %s", (unsigned long long)chunk, first, end - 1,
-	      what);
+	found(c, kind, "chunk %llu: sectors %u to %u are %s", (unsigned long long)chunk, first,
+	      end - 1, what);
 }
 
-/* Takes the run's marks away; what is left at the end is referenced without being allocated. */
+/* Nothing in [from, end) is allocated. */
+static void compare_clear(struct check *c, const struct chunk_refs *r, uint32_t from, uint32_t end)
+{
+	uint32_t first;
+
+	while (r && (first = bitmap_next(r->bits, end, from, true)) < end) {
+		from = bitmap_next(r->bits, end, first, false);
+		report_run(c, TARN_FOUND_UNALLOCATED, "referenced, but not allocated", r->chunk,
+			   first, from);
+	}
+}
+
+static void end_chunk(struct compare *cmp)
+{
+	if (!cmp->r)
+		return;
+	compare_clear(cmp->c, cmp->r, cmp->at, cmp->r->sectors);
+	cmp->r->compared = true;
+}
+
+/* Runs come in order, chunk by chunk. */
 static void compare_run(void *arg, const struct extent *run)
 {
-	struct check *c = arg;
-	struct chunk_refs *r = chunk_refs(c->refs, run->chunk, false);
-	uint32_t end = run->sector + run->count, leak = end;
+	struct compare *cmp = arg;
+	uint32_t end = run->sector + run->count, at = run->sector, first;
 
-	for (uint32_t s = run->sector; s < end; s++) {
-		bool referenced = r && test(r, s);
-
-		if (referenced)
-			r->bits[s / 64] &= ~(1ull << (s % 64));
-		if (referenced && leak < end) {
-			report_run(c, "allocated, but nothing refers to them", run->chunk, leak, s);
-			leak = end;
-		} else if (!referenced && leak == end) {
-			leak = s;
-		}
+	if (run->chunk != cmp->chunk) {
+		end_chunk(cmp);
+		cmp->chunk = run->chunk;
+		cmp->r = refs_find(cmp->c->refs, run->chunk);
+		cmp->at = 0;
 	}
-	if (leak < end)
-		report_run(c, "allocated, but nothing refers to them", run->chunk, leak, end);
+	if (!cmp->r) {
+		report_run(cmp->c, TARN_FOUND_LEAK, "allocated, but nothing refers to them",
+			   run->chunk, at, end);
+		return;
+	}
+	compare_clear(cmp->c, cmp->r, cmp->at, at);
+	while ((first = bitmap_next(cmp->r->bits, end, at, false)) < end) {
+		at = bitmap_next(cmp->r->bits, end, first, true);
+		report_run(cmp->c, TARN_FOUND_LEAK, "allocated, but nothing refers to them",
+			   run->chunk, first, at);
+	}
+	cmp->at = end;
 }
 
+/* Freed in the last commits and kept for older uberblocks: this state must not refer to it. It is
+   marked as if something did, as it is still allocated. */
 static void mark_deferred(void *arg, const struct extent *run)
 {
 	struct check *c = arg;
-	struct chunk_refs *r = chunk_refs(c->refs, run->chunk, true);
+	struct chunk_refs *r = refs_find(c->refs, run->chunk);
+	uint32_t end = run->sector + run->count, at = run->sector, first;
 
-	for (uint32_t s = run->sector; r && s < run->sector + run->count; s++)
-		r->bits[s / 64] |= 1ull << (s % 64);
+	if (!r)
+		r = refs_add(c->refs, chunk_find(c->pool, run->chunk));
+	while (r && (first = bitmap_next(r->bits, end, at, true)) < end) {
+		at = bitmap_next(r->bits, end, first, false);
+		report_run(c, TARN_FOUND_UNALLOCATED, "referenced, but freed", run->chunk, first,
+			   at);
+	}
+	if (r)
+		bitmap_set(r->bits, run->sector, run->count);
 }
 
-static void report_rest(struct check *c, const struct chunk_refs *r)
+/* They are not of this state after all. */
+static void clear_deferred(void *arg, const struct extent *run)
 {
-	for (uint32_t s = 0; s < CHUNK_SECTORS_MAX; s++) {
-		uint32_t first = s;
+	struct check *c = arg;
+	struct chunk_refs *r = refs_find(c->refs, run->chunk);
 
-		if (!r->bits[s / 64]) {
-			s |= 63;
-			continue;
-		}
-		while (s < CHUNK_SECTORS_MAX && test(r, s))
-			s++;
-		if (s > first)
-			report_run(c, "referenced, but not allocated", r->chunk, first, s);
-	}
+	if (r)
+		bitmap_clear(r->bits, run->sector, run->count);
 }
 
 void check_space(struct check *c)
 {
-	/* Freed in the last commits: kept for older uberblocks, referenced by them or not at all.
-	 */
+	struct compare cmp = {.c = c};
+
 	alloc_each_deferred(c->pool, mark_deferred, c);
-	alloc_each_run(c->pool, compare_run, c);
+	alloc_each_run(c->pool, compare_run, &cmp);
+	end_chunk(&cmp);
 	for (unsigned i = 0; i < REFS_BUCKETS; i++)
 		for (struct chunk_refs *r = c->refs->bucket[i]; r; r = r->next)
-			report_rest(c, r);
+			if (!r->compared)
+				compare_clear(c, r, 0, r->sectors);
+	alloc_each_deferred(c->pool, clear_deferred, c);
+}
+
+static void add_run(void *arg, const struct extent *run)
+{
+	*(uint64_t *)arg += (uint64_t)run->count << SECTOR_SHIFT;
+}
+
+uint64_t space_total(struct pool *pool)
+{
+	uint64_t allocated = 0, deferred = 0;
+
+	alloc_each_run(pool, add_run, &allocated);
+	alloc_each_deferred(pool, add_run, &deferred);
+	return allocated - deferred;
 }

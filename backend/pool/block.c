@@ -303,12 +303,11 @@ static bool read_try(struct read_req *q)
 	return true;
 }
 
-static bool content_good(const struct read_req *q)
+static bool content_good(const struct bp *bp, const void *stored)
 {
-	const struct bp *bp = &q->r->bp;
 	uint8_t sum[32];
 
-	block_checksum(bp->cksum, q->stored, bp->psize, sum);
+	block_checksum(bp->cksum, stored, bp->psize, sum);
 	return !memcmp(sum, bp->sum, sizeof(sum));
 }
 
@@ -399,7 +398,7 @@ static void read_check(struct work *work)
 	struct read_req *q = req_of(work);
 	struct pool_dev *dev = &q->pool->devs[q->chunk->cols[q->col].dev];
 
-	if (!q->io.result && content_good(q)) {
+	if (!q->io.result && content_good(&q->r->bp, q->stored)) {
 		if (q->bad)
 			repair(q);
 		else
@@ -436,6 +435,64 @@ void block_read(struct pool *pool, struct block_read *r)
 		q->work.fn = read_refused;
 		workq_submit(pool->wq, &q->work);
 	}
+}
+
+/* ---- one copy ---- */
+
+/* The checksum does not cover the padding: it is zero on every good copy. */
+static bool padding_good(const struct bp *bp, const char *stored)
+{
+	for (uint32_t i = bp->psize; i < sector_bytes(bp->psize); i++) {
+		if (stored[i])
+			return false;
+	}
+	return true;
+}
+
+static void verify_check(struct work *work)
+{
+	struct block_verify *v =
+	    (struct block_verify *)((char *)work - offsetof(struct block_verify, work));
+
+	if (!v->result && !(content_good(&v->bp, v->buf) && padding_good(&v->bp, v->buf)))
+		v->result = -EBADMSG;
+	v->done(v);
+}
+
+static void verify_arrived(struct dev_io *io)
+{
+	struct block_verify *v = io->owner;
+
+	v->result = io->result;
+	workq_submit(v->pool->wq, &v->work);
+}
+
+void block_verify(struct pool *pool, struct block_verify *v)
+{
+	const struct chunk *c = chunk_find(pool, v->bp.chunk);
+	uint32_t sectors = bp_sectors(&v->bp);
+
+	v->work.fn = verify_check;
+	v->result = 0;
+	if (!c || v->column >= c->ncols || atomic_load(&c->cols[v->column].stale) ||
+	    !pool->devs[c->cols[v->column].dev].dev)
+		v->result = -ENODEV;
+	else if (sectors > c->sectors || v->bp.sector > c->sectors - sectors)
+		v->result = -EINVAL;
+	if (v->result) {
+		workq_submit(pool->wq, &v->work);
+		return;
+	}
+	v->pool = pool;
+	v->iov = (struct iovec){.iov_base = v->buf, .iov_len = (size_t)sectors << SECTOR_SHIFT};
+	v->io = (struct dev_io){.op = DEV_READ,
+				.offset = chunk_offset(pool, c, v->column, v->bp.sector),
+				.length = v->iov.iov_len,
+				.iov = &v->iov,
+				.iovcnt = 1,
+				.owner = v,
+				.done = verify_arrived};
+	dev_submit(pool->devs[c->cols[v->column].dev].dev, &v->io);
 }
 
 /* ---- waiting for a block; import and the sync thread ---- */

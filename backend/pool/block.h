@@ -47,6 +47,25 @@ struct block_read {
 /* bp must be bp_valid() and no hole. Never blocks. */
 void block_read(struct pool *pool, struct block_read *r);
 
+/* One column's copy of a block as it is stored, whatever the others hold: for tarnck. Nothing is
+   counted, repaired or reported; the block stays allocated until done(). */
+struct block_verify {
+	struct bp bp;    /* bp_valid() and no hole */
+	unsigned column; /* of its chunk */
+	void *buf;       /* room for its sectors, from dev_buf_alloc() */
+	int result;      /* 0; -ENODEV: the column is stale or its device missing; -EBADMSG: not the
+			    block;      any other: it could not be read */
+	void (*done)(struct block_verify *v); /* in a worker of the pool's work queue */
+	void *owner;
+	/* The pipeline's, until done(). */
+	struct pool *pool;
+	struct dev_io io;
+	struct iovec iov;
+	struct work work;
+};
+/* Never blocks. */
+void block_verify(struct pool *pool, struct block_verify *v);
+
 /* Inside pool/ only: a block read in an epoch of its own, waited for (not in a worker of the
    work queue); a block written where its bp says, uncompressed. */
 int block_read_wait(struct pool *pool, const struct bp *bp, void *buf);

@@ -57,10 +57,10 @@ void fixture_begin(struct fixture *f, uint32_t ndevs, uint64_t dev_bytes, bool m
 	open_root(f);
 }
 
-static void print_finding(void *arg, const char *text)
+static void print_finding(void *arg, const struct tarn_finding *finding)
 {
 	(void)arg;
-	print_error("tarnck: %s\n", text);
+	print_error("tarnck: %s\n", finding->text);
 }
 
 static void export_and_check(struct fixture *f)
