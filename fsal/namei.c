@@ -120,7 +120,7 @@ static bool list_entry(void *arg, const struct tarn_dirent *entry)
 	struct tarn_object *object = object_new(tarn_inode_ref(entry->inode));
 	/* Ends with MDCACHE's chunk: it holds the directory's lock meanwhile. */
 	bool more = listing->cb(entry->name, &object->handle, &attrs, listing->dir_state,
-				entry->cookie) < DIR_READAHEAD;
+				cookie_to_fsal(entry->cookie)) < DIR_READAHEAD;
 	fsal_release_attrs(&attrs);
 	return more;
 }
@@ -136,21 +136,31 @@ static fsal_status_t op_readdir(struct fsal_obj_handle *handle, fsal_cookie_t *w
 	if (r != 0)
 		return status_of(r);
 	*eof = false;
-	r = tarn_readdir(dir, whence ? *whence : 0, list_entry, &listing, eof);
+	r = tarn_readdir(dir, cookie_from_fsal(whence), list_entry, &listing, eof);
 	tarn_inode_put(dir);
 	return r != 0 ? status_of(r) : listing.status;
 }
 
+/*
+ * MDCACHE asks where a new name belongs. It keeps removed names in place until their chunk
+ * goes, so a name with the cookie of a removed one, as renaming over a name makes it, does not
+ * fit in: 0 lets MDCACHE read the directory again.
+ */
 static fsal_cookie_t op_compute_readdir_cookie(struct fsal_obj_handle *handle, const char *name)
 {
+	struct tarn_object *object = object_of(handle);
 	struct tarn_inode *dir;
 	uint64_t cookie;
 
-	if (object_inode(object_of(handle), &dir) != 0)
+	if (object->cookie_kept) {
+		object->cookie_kept = false;
+		return 0;
+	}
+	if (object_inode(object, &dir) != 0)
 		return 0;
 	int r = tarn_cookie(dir, name, &cookie);
 	tarn_inode_put(dir);
-	return r == 0 ? cookie : 0;
+	return r == 0 ? cookie_to_fsal(cookie) : 0;
 }
 
 static fsal_status_t op_readlink(struct fsal_obj_handle *handle, struct gsh_buffdesc *out,
@@ -331,7 +341,10 @@ static fsal_status_t op_rename(struct fsal_obj_handle *handle, struct fsal_obj_h
 	}
 	fsal_status_t status = try_later();
 	if (durable_reserve()) {
+		uint64_t cookie;
+		bool replaces = tarn_cookie(to_dir, to, &cookie) == 0;
 		r = tarn_rename(&cred, from_dir, from, to_dir, to, NULL, NULL, &token);
+		object_of(to_handle)->cookie_kept = r == 0 && replaces;
 		status = durable_finish(from_dir, r, token);
 	}
 	tarn_inode_put(to_dir);

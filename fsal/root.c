@@ -16,7 +16,7 @@
 /* A name's place in the listing: the same whatever other pools there are. */
 static fsal_cookie_t pool_cookie(uint64_t guid)
 {
-	return FIRST_COOKIE + guid % ((1ULL << 31) - FIRST_COOKIE);
+	return cookie_to_fsal(FIRST_COOKIE + guid % ((1ULL << 31) - 2 * FIRST_COOKIE));
 }
 
 /* name's root directory; -ENOENT also when no such pool is imported. */

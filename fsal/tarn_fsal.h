@@ -86,6 +86,9 @@ struct tarn_object {
 	struct fsal_share share;
 	unsigned opens;     /* with a state; the inode is open in the engine while > 0 */
 	unsigned stateless; /* opens that ganesha counts and ends with close() */
+	/* A directory's, under MDCACHE's lock of its content: the name just made by a rename
+	   has the cookie of the one that it replaced. */
+	bool cookie_kept;
 };
 
 /* An open or lock state; fsal_fd must follow, ganesha's helpers look for it there. */
@@ -144,6 +147,20 @@ int export_resolve(struct tarn_export *export, struct tarn_inode **out);
 int export_bind(struct tarn_export *export, struct tarn_inode *dir, const struct handle_key *key);
 /* Whether the export is bound, and to what. */
 bool export_root(struct tarn_export *export, struct identity *root, struct handle_key *key);
+
+/*
+ * Cookies on the wire are the engine's plus one. MDCACHE takes an entry with FIRST_COOKIE for
+ * one whose cookie may change, and damages its trees when a second one appears.
+ */
+static inline fsal_cookie_t cookie_to_fsal(uint64_t cookie)
+{
+	return cookie + 1;
+}
+
+static inline uint64_t cookie_from_fsal(const fsal_cookie_t *whence)
+{
+	return whence && *whence > 0 ? *whence - 1 : 0;
+}
 
 /* root.c */
 void pools_ops(struct fsal_obj_ops *ops);
