@@ -112,7 +112,6 @@ static void node_free(struct cache_obj *obj)
 	}
 	pthread_rwlock_destroy(&n->latch);
 	free(n->child);
-	free(n->image);
 	free(n->page);
 	free(n);
 }
@@ -207,7 +206,7 @@ void node_insert(struct tree_node *n, uint32_t i, const struct slot *s)
 
 	assert(bytes + sizeof(uint16_t) <= node_room(n) && i <= count);
 	if (n->heap < HEAD + (count + 1) * sizeof(uint16_t) + bytes)
-		node_compact(n);
+		node_compact(n); /* an image, too, becomes a working page */
 	n->heap -= bytes;
 	e = (struct node_entry *)(n->page + n->heap);
 	*e = (struct node_entry){.klen = s->klen, .vlen = s->vlen, .kind = s->kind};
@@ -324,11 +323,17 @@ uint8_t *node_image(const struct tree_node *n, uint64_t birth)
 	return image;
 }
 
+void node_set_image(struct tree_node *n, uint8_t *image)
+{
+	free(n->page);
+	n->page = image;
+	n->heap = 0;
+}
+
 static void node_set_clean(struct tree_node *n)
 {
 	n->obj.lsize = n->used;
 	n->obj.size = sizeof(*n) + sector_round(n->used);
-	n->heap = 0;
 	atomic_store(&n->clean, true);
 }
 
@@ -338,11 +343,6 @@ void node_settle(struct tree_node *n, struct slot_obj ***child, uint32_t *count)
 	*count = n->child_room ? node_count(n) : 0;
 	n->child = NULL;
 	n->child_room = 0;
-	if (n->image) {
-		free(n->page);
-		n->page = n->image;
-		n->image = NULL;
-	}
 	node_set_clean(n);
 }
 

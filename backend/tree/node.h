@@ -5,7 +5,8 @@
  *
  *   image    (on disk, and clean nodes): entries follow the offsets in their order, no gaps; its
  *            length is the block's logical size
- *   working  (nodes being changed): TREE_NODE_SIZE bytes, entries fill it from the end down
+ *   working  (nodes being changed): TREE_NODE_SIZE bytes, entries fill it from the end down; once
+ *            the sync has made the image, that is the page
  *
  * The keys of an inner node are the lower bounds of its children; the first one is empty, its
  * child's bound is the node's own. A working node may hold a reference to an object instead of
@@ -51,11 +52,10 @@ struct tree_node {
 	atomic_bool placed; /* its keys were seen to lie in its parent's range for it */
 	uint8_t level;
 	uint32_t used; /* bytes of its image */
-	uint32_t heap; /* working: entries lie at and above */
+	uint32_t heap; /* working: entries lie at and above; 0: an image */
 	uint8_t *page;
 	struct slot_obj **child; /* working: by slot, NULL where the bytes are final */
 	uint32_t child_room;     /* slots child[] has room for; 0: no references */
-	uint8_t *image;          /* written by the sync, becomes the page */
 };
 
 /* A slot, read or to be stored. */
@@ -137,8 +137,9 @@ void node_append(struct tree_node *n, struct tree_node *right, const void *low, 
 /* The image with final bytes of all objects: dev_buf_alloc() memory of n->used bytes, zeros up to
    the sector's end. NULL: no memory. */
 uint8_t *node_image(const struct tree_node *n, uint64_t birth);
-/* A committed node, its latch held exclusively, becomes clean with the image as its page. The old
-   references are handed out (free(*child)). */
+/* The image takes the place of the page. The latch is held exclusively, as for node_settle(). */
+void node_set_image(struct tree_node *n, uint8_t *image);
+/* A committed node becomes clean. Its references are handed out (free(*child)). */
 void node_settle(struct tree_node *n, struct slot_obj ***child, uint32_t *count);
 extern const struct cache_type cache_type_node;
 /* All keys lie in [low, high). */

@@ -197,17 +197,21 @@ static int write_empty(struct sync_job *job, struct tree_node *n)
 static int write_image(struct sync_job *job, struct tree_node *n)
 {
 	struct slot_obj *obj = &n->slot;
+	uint8_t *image;
 	int rc;
 
 	block_again(job, obj);
 	if (n == job->t->frozen.node && node_count(n) == 0)
 		return write_empty(job, n);
-	free(n->image); /* of an earlier pass, whose writes have ended */
-	n->image = node_image(n, job->s->txg);
-	if (!n->image)
+	image = node_image(n, job->s->txg);
+	if (!image)
 		return -ENOMEM;
-	assert(tree_node_validate(n->image, n->used, n->level) == 0);
-	rc = tree_write_block(job->t, job->s, BP_NODE, n->level, n->image, n->used, obj);
+	assert(tree_node_validate(image, n->used, n->level) == 0);
+	/* Those who read or clone it meanwhile still find its objects by reference. */
+	pthread_rwlock_wrlock(&n->latch);
+	node_set_image(n, image);
+	pthread_rwlock_unlock(&n->latch);
+	rc = tree_write_block(job->t, job->s, BP_NODE, n->level, image, n->used, obj);
 	if (rc == 0)
 		block_done(job, obj);
 	return rc;

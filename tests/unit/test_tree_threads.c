@@ -20,7 +20,7 @@ struct writer {
 	struct run *run;
 	struct model m; /* of its keys; changed inside a tx as the tree is */
 	uint64_t random;
-	char prefix[8];
+	char prefix[16];
 	pthread_t thread;
 };
 
