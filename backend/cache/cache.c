@@ -1,23 +1,15 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
-#include "cache/cache.h"
-
 #include <assert.h>
 #include <errno.h>
-#include <pthread.h>
-#include <semaphore.h>
-#include <stdalign.h>
 #include <stdlib.h>
 #include <xxhash.h>
 
-#include "pool/pool.h"
+#include "cache/impl.h"
 
-#define SHARDS 16u
 #define SHARD_MIN (4u << 20) /* bytes; small caches have fewer shards */
 #define TABLE_MIN 256u
-#define LOAD_BUCKETS 64u
 #define GHOSTS_MIN 64u
 #define GHOSTS_MAX (1u << 20)
-#define KINDS 2
 #define FREQ_MAX 3
 /* A newcomer asked for more often than this goes to the main queue when its turn comes. */
 #define FREQ_STAY 1
@@ -26,64 +18,21 @@
    little room there is. */
 #define FRESH_MAX 16u
 
-enum { FRESH, SMALL, MAIN, QUEUES };
-
-/* New objects enter at the head; the tail is next to go. */
-struct queue {
-	struct cache_obj *head, *tail;
-	uint64_t bytes, count;
-};
-
-/* A key that left the small queue. Direct-mapped: a collision forgets the older one. */
-struct ghost {
-	uint32_t tag, time;
-};
-
-/* A read in flight and all who wait for it. */
-struct load {
-	struct block_read read;
-	struct cache *cache;
-	struct pool *pool;
-	const struct cache_type *type;
-	struct cache_key key;
-	uint64_t hash;
-	struct cache_read *waiters;
-	struct load *next;
-};
-
-struct shard {
-	alignas(64) pthread_mutex_t lock; /* guards all below */
-	struct cache_obj **table;
-	uint64_t mask, count;
-	struct queue queue[KINDS][QUEUES];
-	struct load *loads[LOAD_BUCKETS];
-	struct ghost *ghosts;
-	uint32_t ghost_mask, ghost_time;
-	uint64_t hits[KINDS], misses[KINDS], evictions, inserted;
-};
-
-struct cache {
-	atomic_ulong max;
-	atomic_ulong size[KINDS];
-	unsigned shards; /* a power of two */
-	struct shard shard[SHARDS];
-};
-
 /* ---- keys ---- */
 
 #define KEY_BYTES (offsetof(struct cache_key, sector) + sizeof(uint32_t))
 
-static uint64_t key_hash(const struct cache_key *key)
+uint64_t cache_hash(const struct cache_key *key)
 {
 	return XXH3_64bits(key, KEY_BYTES);
 }
 
-static bool key_equal(const struct cache_key *a, const struct cache_key *b)
+bool cache_key_equal(const struct cache_key *a, const struct cache_key *b)
 {
 	return memcmp(a, b, KEY_BYTES) == 0;
 }
 
-static struct shard *shard_of(struct cache *cache, uint64_t hash)
+struct shard *shard_of(struct cache *cache, uint64_t hash)
 {
 	return &cache->shard[(hash >> 60) & (cache->shards - 1)];
 }
@@ -173,7 +122,7 @@ static struct cache_obj **table_find(struct shard *sh, const struct cache_key *k
 {
 	struct cache_obj **p = &sh->table[hash & sh->mask];
 
-	while (*p && !key_equal(&(*p)->key, key))
+	while (*p && !cache_key_equal(&(*p)->key, key))
 		p = &(*p)->hash_next;
 	return p;
 }
@@ -189,7 +138,7 @@ static void table_grow(struct shard *sh)
 	for (uint64_t i = 0; i <= sh->mask; i++) {
 		while ((obj = sh->table[i])) {
 			sh->table[i] = obj->hash_next;
-			to = &table[key_hash(&obj->key) & mask];
+			to = &table[cache_hash(&obj->key) & mask];
 			obj->hash_next = *to;
 			*to = obj;
 		}
@@ -210,8 +159,8 @@ static void shard_remove(struct cache *cache, struct shard *sh, struct cache_obj
 	atomic_fetch_sub(&cache->size[obj->type->kind], obj->size);
 }
 
-static struct cache_obj *shard_insert(struct cache *cache, struct shard *sh, struct cache_obj *obj,
-				      uint64_t hash)
+struct cache_obj *shard_insert(struct cache *cache, struct shard *sh, struct cache_obj *obj,
+			       uint64_t hash)
 {
 	struct cache_obj **p = table_find(sh, &obj->key, hash);
 
@@ -233,7 +182,7 @@ static struct cache_obj *shard_insert(struct cache *cache, struct shard *sh, str
 	return obj;
 }
 
-static struct cache_obj *shard_lookup(struct shard *sh, const struct cache_key *key, uint64_t hash)
+struct cache_obj *shard_lookup(struct shard *sh, const struct cache_key *key, uint64_t hash)
 {
 	struct cache_obj *obj = *table_find(sh, key, hash);
 
@@ -302,8 +251,8 @@ static void shard_evict(struct cache *cache, struct shard *sh)
 		if (!obj)
 			break;
 		if (obj->queue == SMALL)
-			ghost_add(sh, key_hash(&obj->key));
-		shard_remove(cache, sh, obj, key_hash(&obj->key));
+			ghost_add(sh, cache_hash(&obj->key));
+		shard_remove(cache, sh, obj, cache_hash(&obj->key));
 		sh->evictions++;
 		obj->next = victims;
 		victims = obj;
@@ -315,8 +264,7 @@ static void shard_evict(struct cache *cache, struct shard *sh)
 	}
 }
 
-/* Begins at the shard that grew, so that all stay about equal. */
-static void cache_evict(struct cache *cache, struct shard *first)
+void cache_evict(struct cache *cache, struct shard *first)
 {
 	unsigned n = first - cache->shard;
 
@@ -343,7 +291,7 @@ void cache_unref(struct cache_obj *obj)
 	struct cache *cache = atomic_load(&obj->cache);
 	/* The object may be gone once its reference is. */
 	struct shard *over =
-	    cache && cache_over(cache) ? shard_of(cache, key_hash(&obj->key)) : NULL;
+	    cache && cache_over(cache) ? shard_of(cache, cache_hash(&obj->key)) : NULL;
 	unsigned left = atomic_fetch_sub(&obj->refs, 1) - 1;
 
 	if (left == 0)
@@ -354,7 +302,7 @@ void cache_unref(struct cache_obj *obj)
 
 struct cache_obj *cache_lookup(struct cache *cache, const struct cache_key *key)
 {
-	uint64_t hash = key_hash(key);
+	uint64_t hash = cache_hash(key);
 	struct shard *sh = shard_of(cache, hash);
 	struct cache_obj *obj;
 
@@ -366,7 +314,7 @@ struct cache_obj *cache_lookup(struct cache *cache, const struct cache_key *key)
 
 struct cache_obj *cache_insert(struct cache *cache, struct cache_obj *obj)
 {
-	uint64_t hash = key_hash(&obj->key);
+	uint64_t hash = cache_hash(&obj->key);
 	struct shard *sh = shard_of(cache, hash);
 	struct cache_obj *found;
 
@@ -379,7 +327,7 @@ struct cache_obj *cache_insert(struct cache *cache, struct cache_obj *obj)
 
 void cache_remove(struct cache *cache, const struct cache_key *key)
 {
-	uint64_t hash = key_hash(key);
+	uint64_t hash = cache_hash(key);
 	struct shard *sh = shard_of(cache, hash);
 	struct cache_obj *obj;
 
@@ -403,7 +351,7 @@ static void shard_remove_pool(struct cache *cache, struct shard *sh, uint64_t po
 			next = obj->next;
 			if (pool && obj->key.pool != pool)
 				continue;
-			shard_remove(cache, sh, obj, key_hash(&obj->key));
+			shard_remove(cache, sh, obj, cache_hash(&obj->key));
 			obj->next = gone;
 			gone = obj;
 		}
@@ -455,7 +403,7 @@ int cache_create(uint64_t max, struct cache **out)
 	memset(cache, 0, sizeof(*cache));
 	atomic_init(&cache->max, max);
 	cache->shards = 1;
-	while (cache->shards < SHARDS && cache->shards * 2 * SHARD_MIN <= max)
+	while (cache->shards < SHARDS_MAX && cache->shards * 2 * SHARD_MIN <= max)
 		cache->shards *= 2;
 	for (unsigned i = 0; i < cache->shards; i++) {
 		if (shard_init(&cache->shard[i], ghosts_for(cache, max)))
@@ -524,220 +472,3 @@ void cache_stats(struct cache *cache, struct tarn_cache_stats *out)
 		pthread_mutex_unlock(&sh->lock);
 	}
 }
-
-/* ---- reading ---- */
-
-static uint32_t sector_round(uint32_t bytes)
-{
-	return (bytes + SECTOR_SIZE - 1) & -SECTOR_SIZE;
-}
-
-static struct load **load_find(struct shard *sh, const struct cache_key *key, uint64_t hash)
-{
-	struct load **p = &sh->loads[hash % LOAD_BUCKETS];
-
-	while (*p && !key_equal(&(*p)->key, key))
-		p = &(*p)->next;
-	return p;
-}
-
-static void read_done(struct cache_read *r, struct cache_obj *obj, int result)
-{
-	r->obj = obj;
-	r->result = result;
-	r->done(r);
-}
-
-static void read_hit(struct cache_read *r, struct cache_obj *obj)
-{
-	if (obj->type == r->type && obj->lsize == r->bp.lsize) {
-		read_done(r, obj, 0);
-		return;
-	}
-	cache_unref(obj);
-	read_done(r, NULL, -EIO);
-}
-
-/* Everyone who waits gets a reference or the error; the load is over. Nothing of the cache is
-   touched after the last done(): its reader may be what kept the cache. */
-static void load_finish(struct load *load, struct cache_obj *obj, int result)
-{
-	struct shard *sh = shard_of(load->cache, load->hash);
-	struct cache_obj *found = NULL;
-	struct cache_read *r, *next;
-
-	/* Out of the table of loads and into that of objects in one step: nobody reads it again. */
-	pthread_mutex_lock(&sh->lock);
-	*load_find(sh, &load->key, load->hash) = load->next;
-	if (obj)
-		found = shard_insert(load->cache, sh, obj, load->hash);
-	pthread_mutex_unlock(&sh->lock);
-	if (found && found != obj) {
-		cache_unref(obj);
-		obj = found;
-	}
-	cache_evict(load->cache, sh);
-	r = load->waiters;
-	free(load);
-
-	for (; r; r = next) {
-		next = r->next;
-		if (!obj) {
-			read_done(r, NULL, result);
-			continue;
-		}
-		if (next)
-			cache_ref(obj);
-		read_hit(r, obj);
-	}
-}
-
-static void load_done(struct block_read *read)
-{
-	struct load *load = read->owner;
-	struct cache_obj *obj = NULL;
-	int rc = read->result;
-
-	read_leave(load->pool, read->epoch);
-	if (rc == 0)
-		rc = load->type->decode(read->buf, &read->bp, &obj);
-	else
-		free(read->buf);
-	if (obj) {
-		obj->key = load->key;
-		assert(obj->type == load->type && obj->lsize == read->bp.lsize);
-	}
-	load_finish(load, obj, rc);
-}
-
-static void load_start(struct load *load)
-{
-	load->read.buf = dev_buf_alloc(sector_round(load->read.bp.lsize));
-	load->read.done = load_done;
-	load->read.owner = load;
-	if (!load->read.buf) {
-		load_finish(load, NULL, -ENOMEM);
-		return;
-	}
-	load->read.epoch = read_enter(load->pool);
-	block_read(load->pool, &load->read);
-}
-
-void cache_read(struct cache *cache, struct pool *pool, const struct cache_type *type,
-		struct cache_read *r)
-{
-	struct cache_key key = cache_key_of(pool->guid, &r->bp);
-	uint64_t hash = key_hash(&key);
-	struct shard *sh = shard_of(cache, hash);
-	struct load **p, *load = NULL;
-	struct cache_obj *obj;
-	bool mine = false;
-
-	r->type = type;
-	pthread_mutex_lock(&sh->lock);
-	obj = shard_lookup(sh, &key, hash);
-	if (!obj) {
-		sh->misses[type->kind]++;
-		p = load_find(sh, &key, hash);
-		mine = !*p;
-		if (mine && (*p = calloc(1, sizeof(**p)))) {
-			**p = (struct load){.cache = cache,
-					    .pool = pool,
-					    .type = type,
-					    .key = key,
-					    .hash = hash,
-					    .read.bp = r->bp};
-		}
-		load = *p;
-		if (load) {
-			r->next = load->waiters;
-			load->waiters = r;
-		}
-	}
-	pthread_mutex_unlock(&sh->lock);
-
-	if (obj)
-		read_hit(r, obj);
-	else if (!load)
-		read_done(r, NULL, -ENOMEM);
-	else if (mine)
-		load_start(load);
-}
-
-static void wait_done(struct cache_read *r)
-{
-	sem_post(r->owner);
-}
-
-int cache_read_wait(struct cache *cache, struct pool *pool, const struct cache_type *type,
-		    const struct bp *bp, struct cache_obj **out)
-{
-	sem_t sem;
-	struct cache_read r = {.bp = *bp, .done = wait_done, .owner = &sem};
-
-	tx_assert_none();
-	sem_init(&sem, 0, 0);
-	cache_read(cache, pool, type, &r);
-	while (sem_wait(&sem))
-		;
-	sem_destroy(&sem);
-	*out = r.obj;
-	return r.result;
-}
-
-/* ---- data blocks ---- */
-
-static void data_destroy(struct cache_obj *obj)
-{
-	struct cache_data *data = (struct cache_data *)obj;
-
-	free(data->data);
-	free(data);
-}
-
-static struct cache_data *bytes_new(const struct cache_type *type, void *data, uint32_t length)
-{
-	struct cache_data *new = malloc(sizeof(*new));
-
-	if (!new)
-		return NULL;
-	cache_obj_init(&new->obj, type, data_destroy);
-	new->obj.lsize = length;
-	new->obj.size = sizeof(*new) + sector_round(length);
-	new->data = data;
-	new->length = length;
-	return new;
-}
-
-struct cache_data *cache_data_new(void *data, uint32_t length)
-{
-	return bytes_new(&cache_type_data, data, length);
-}
-
-struct cache_data *cache_value_new(void *data, uint32_t length)
-{
-	return bytes_new(&cache_type_value, data, length);
-}
-
-static int bytes_decode(struct cache_data *data, void *buf, struct cache_obj **out)
-{
-	if (!data) {
-		free(buf);
-		return -ENOMEM;
-	}
-	*out = &data->obj;
-	return 0;
-}
-
-static int data_decode(void *buf, const struct bp *bp, struct cache_obj **out)
-{
-	return bytes_decode(cache_data_new(buf, bp->lsize), buf, out);
-}
-
-static int value_decode(void *buf, const struct bp *bp, struct cache_obj **out)
-{
-	return bytes_decode(cache_value_new(buf, bp->lsize), buf, out);
-}
-
-const struct cache_type cache_type_data = {CACHE_DATA, data_decode};
-const struct cache_type cache_type_value = {CACHE_META, value_decode};
