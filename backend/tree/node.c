@@ -81,13 +81,14 @@ uint32_t node_find(const struct tree_node *n, const void *key, uint32_t klen, bo
 		const struct node_entry *e = entry(n, mid);
 		int diff = key_compare(e->bytes, e->klen, key, klen);
 
-		if (diff < 0) {
-			low = mid + 1;
-		} else {
-			high = mid;
-			if (diff == 0)
-				*found = true;
+		if (diff == 0) {
+			*found = true;
+			return mid;
 		}
+		if (diff < 0)
+			low = mid + 1;
+		else
+			high = mid;
 	}
 	return low;
 }
