@@ -74,6 +74,11 @@ static void on_dataset(struct walk *w, const uint8_t *key, const void *val, uint
 		      (unsigned long long)id_of(key), vlen);
 		return;
 	}
+	if (seen(w, id_of(key))) {
+		found(w->c, TARN_FOUND_DATASET, "dataset %llu is both live and destroyed",
+		      (unsigned long long)id_of(key));
+		return;
+	}
 	d = calloc(1, sizeof(*d));
 	if (!d) {
 		w->error = -ENOMEM;
@@ -82,9 +87,6 @@ static void on_dataset(struct walk *w, const uint8_t *key, const void *val, uint
 	d->id = id_of(key);
 	d->destroyed = destroyed;
 	memcpy(&d->rec, val, sizeof(d->rec));
-	if (seen(w, d->id))
-		found(w->c, TARN_FOUND_DATASET, "dataset %llu is both live and destroyed",
-		      (unsigned long long)d->id);
 	d->next = w->list;
 	w->list = d;
 }

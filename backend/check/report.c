@@ -109,6 +109,8 @@ void tell_progress(struct check *c)
 
 	if (!c->spec->progress)
 		return;
+	if (p.total && p.done > p.total) /* what is shared counts twice */
+		p.done = p.total;
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	if ((now.tv_sec - c->told.tv_sec) * 1000 + (now.tv_nsec - c->told.tv_nsec) / 1000000 < 500)
 		return;
