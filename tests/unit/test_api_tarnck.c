@@ -1261,13 +1261,15 @@ static void malformed_chunk(void)
 
 static void chunk_never_made(void)
 {
-	struct {
-		struct chunk_record r;
-		struct chunk_record_col cols[2];
-	} rec = {.r = {.sectors = 1024, .profile = PROFILE_MIRROR, .ncols = 2, .packing = 1},
-		 .cols = {{.dev = 0, .slab = 3}, {.dev = 1, .slab = 3}}};
+	size_t len = sizeof(struct chunk_record) + 2 * sizeof(struct chunk_record_col);
+	struct chunk_record *r = calloc(1, len);
 
-	change_id(CAT_CHUNK, UINT64_MAX, &rec, sizeof(rec));
+	*r = (struct chunk_record){
+	    .sectors = 1024, .profile = PROFILE_MIRROR, .ncols = 2, .packing = 1};
+	r->cols[0].slab = r->cols[1].slab = 3;
+	r->cols[1].dev = 1;
+	change_id(CAT_CHUNK, UINT64_MAX, r, (uint32_t)len);
+	free(r);
 }
 
 /* ---- one table of all that ---- */
