@@ -124,18 +124,23 @@ static void node_slot_gone(struct slot_obj *slot)
 
 static const struct slot_ops node_slot_ops = {.destroy = node_slot_gone};
 
-static void node_init(struct tree_node *n, uint8_t level, uint64_t txg)
+void latch_init(pthread_rwlock_t *latch)
 {
 	pthread_rwlockattr_t attr;
 
+	pthread_rwlockattr_init(&attr);
+	/* No thread takes one twice, so writers need not starve. */
+	pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+	pthread_rwlock_init(latch, &attr);
+	pthread_rwlockattr_destroy(&attr);
+}
+
+static void node_init(struct tree_node *n, uint8_t level, uint64_t txg)
+{
 	memset(n, 0, sizeof(*n));
 	cache_obj_init(&n->obj, &cache_type_node, node_free);
 	slot_obj_init(&n->slot, &node_slot_ops, txg);
-	pthread_rwlockattr_init(&attr);
-	/* No thread latches a node twice, so writers need not starve. */
-	pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
-	pthread_rwlock_init(&n->latch, &attr);
-	pthread_rwlockattr_destroy(&attr);
+	latch_init(&n->latch);
 	n->level = level;
 }
 

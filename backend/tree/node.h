@@ -107,6 +107,7 @@ static inline uint32_t slot_bytes(uint32_t klen, uint32_t vlen)
 	return sizeof(uint16_t) + sizeof(struct node_entry) + klen + vlen;
 }
 
+void latch_init(pthread_rwlock_t *latch);
 int key_compare(const void *a, uint32_t alen, const void *b, uint32_t blen);
 
 /* An empty working node. One reference to its slot. */

@@ -18,7 +18,7 @@ void tree_init(struct tree *t, struct pool *pool, struct cache *cache, struct sp
 			   .comp = comp,
 			   .cksum = cksum,
 			   .class = BLOCK_META};
-	pthread_rwlock_init(&t->lock, NULL);
+	latch_init(&t->lock);
 }
 
 void tree_fini(struct tree *t)

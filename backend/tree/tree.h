@@ -226,7 +226,8 @@ struct tree_walk_ops {
 	/* A node or large value that can't be read or is not valid; 0: go on without it. */
 	int (*bad)(void *arg, const struct bp *bp, unsigned level, int error);
 };
-/* Clean tree below root, which nobody frees meanwhile; blocking; reads through cache if not NULL.
+/* Clean tree below root, which nobody frees meanwhile; blocking; reads through cache if not
+   NULL, then some nodes ahead.
    Returns what a function returned, -ENOMEM or 0. */
 int tree_walk(struct pool *pool, struct cache *cache, const struct bp *root,
 	      const struct tree_walk_ops *ops, void *arg);

@@ -7,11 +7,16 @@
 #include "pool/pool.h"
 #include "tree/impl.h"
 
+/* Children that are being read while those before them are walked. */
+#define READ_AHEAD 32
+
 struct walk {
 	struct pool *pool;
 	struct cache *cache;
 	const struct tree_walk_ops *ops;
 	void *arg;
+	unsigned begun;  /* reads ahead */
+	sem_t ahead_end; /* posted by each */
 };
 
 /* A key range as in struct tree_miss. */
@@ -62,6 +67,50 @@ static int walk_read(struct walk *w, const struct cache_type *type, const struct
 	return rc;
 }
 
+/* ---- reading ahead, into the cache ---- */
+
+struct ahead {
+	struct walk *w;
+	struct cache_read read;
+	struct read_epoch epoch;
+};
+
+static void ahead_done(struct cache_read *read)
+{
+	struct ahead *a = read->owner;
+	struct walk *w = a->w;
+
+	if (!read->result)
+		cache_unref(read->obj);
+	read_leave(w->pool, a->epoch);
+	free(a);
+	sem_post(&w->ahead_end);
+}
+
+/* Whatever comes of it, the walk reads the child when its turn is. */
+static void read_ahead(struct walk *w, const struct tree_node *n, uint32_t i)
+{
+	struct slot s = node_slot(n, i);
+	struct ahead *a = malloc(sizeof(*a));
+
+	if (!a)
+		return;
+	*a = (struct ahead){.w = w};
+	a->read = (struct cache_read){.bp = slot_bp(&s), .done = ahead_done, .owner = a};
+	a->epoch = read_enter(w->pool);
+	w->begun++;
+	cache_read(w->cache, w->pool, &cache_type_node, &a->read);
+}
+
+/* Before child i is walked. */
+static void keep_ahead(struct walk *w, const struct tree_node *n, uint32_t i)
+{
+	uint32_t from = i ? i + READ_AHEAD - 1 : 1;
+
+	for (; w->cache && from < node_count(n) && from < i + READ_AHEAD; from++)
+		read_ahead(w, n, from);
+}
+
 static int walk_bad(struct walk *w, const struct bp *bp, unsigned level, int error)
 {
 	if (error == -ENOMEM)
@@ -106,6 +155,7 @@ static int walk_slots(struct walk *w, const struct tree_node *n, const struct ra
 			rc = walk_slot(w, &s);
 			continue;
 		}
+		keep_ahead(w, n, i);
 		if (i > 0) {
 			below.low = s.key;
 			below.low_len = s.klen;
@@ -148,10 +198,17 @@ int tree_walk(struct pool *pool, struct cache *cache, const struct bp *root,
 {
 	struct walk w = {.pool = pool, .cache = cache, .ops = ops, .arg = arg};
 	struct range all = {.low_len = 0};
+	int rc;
 
 	if (bp_is_hole(root))
 		return 0;
 	if (!bp_valid(root, root->birth) || root->type != BP_NODE)
 		return walk_bad(&w, root, root->level, -EIO);
-	return walk_node(&w, root, &all);
+	sem_init(&w.ahead_end, 0, 0);
+	rc = walk_node(&w, root, &all);
+	while (w.begun)
+		if (!sem_wait(&w.ahead_end))
+			w.begun--;
+	sem_destroy(&w.ahead_end);
+	return rc;
 }
