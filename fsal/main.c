@@ -107,8 +107,8 @@ static const struct {
 	uint64_t min, max; /* besides 0, if that is the default */
 	bool zero;
 } ranges[] = {
-    {"Arc_Max", offsetof(struct fsal_options, arc_max), 1 << 20, 1ULL << 50, true},
-    {"Dirty_Max", offsetof(struct fsal_options, dirty_max), 1 << 20, 1ULL << 50, true},
+    {"Arc_Max", offsetof(struct fsal_options, arc_max), TARN_LIMIT_MIN, 1ULL << 50, true},
+    {"Dirty_Max", offsetof(struct fsal_options, dirty_max), TARN_LIMIT_MIN, 1ULL << 50, true},
     {"Io_Max", offsetof(struct fsal_options, io_max), MAX_IO, 1ULL << 50, false},
     {"Threads", offsetof(struct fsal_options, threads), 1, 1024, true},
     {"Txg_Seconds", offsetof(struct fsal_options, txg_seconds), 1, 60, false},

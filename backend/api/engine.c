@@ -10,8 +10,6 @@
 
 #include "fs/fs.h"
 
-#define LIMIT_MIN (8ull << 20)
-
 /* ---- defaults ---- */
 
 static uint64_t memory(void)
@@ -38,7 +36,8 @@ static bool limits_good(uint64_t arc_max, uint64_t dirty_max)
 {
 	uint64_t all = memory();
 
-	return arc_max >= LIMIT_MIN && arc_max <= all && dirty_max >= LIMIT_MIN && dirty_max <= all;
+	return arc_max >= TARN_LIMIT_MIN && arc_max <= all && dirty_max >= TARN_LIMIT_MIN &&
+	       dirty_max <= all;
 }
 
 static void fill_config(struct tarn_engine *engine, const struct tarn_config *config)

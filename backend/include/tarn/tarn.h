@@ -53,6 +53,8 @@ int tarn_engine_create(const struct tarn_config *config, struct tarn_engine **ou
 /* Exports every pool, then frees the engine. */
 void tarn_engine_destroy(struct tarn_engine *engine);
 
+#define TARN_LIMIT_MIN (8ull << 20) /* bytes: the least arc_max and dirty_max */
+
 /* Live limits; a value of 0 leaves that limit as it is. -EINVAL if out of range. */
 int tarn_engine_set_limits(struct tarn_engine *engine, uint64_t arc_max, uint64_t dirty_max);
 
