@@ -212,8 +212,6 @@ void durable_release(void);
 /* Waits if result is 0, gives the place back, and translates. */
 fsal_status_t durable_finish(struct tarn_inode *inode, int result, struct tarn_commit token);
 
-/* async I/O under way, in bytes: io.c */
-
 static inline fsal_status_t ok(void)
 {
 	return fsalstat(ERR_FSAL_NO_ERROR, 0);
