@@ -327,8 +327,9 @@ static uint64_t barrier(struct txgs *t)
 	close_shards(t);
 	t->client->freeze(t->client->arg, txg);
 	take_frees(t);
-	atomic_store(&t->used, false);
+	/* Together: who waits for txg must not see it open and clean. */
 	pthread_mutex_lock(&t->lock);
+	atomic_store(&t->used, false);
 	atomic_store(&t->open, txg + 1);
 	clock_gettime(CLOCK_MONOTONIC, &t->opened);
 	pthread_mutex_unlock(&t->lock);

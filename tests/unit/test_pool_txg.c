@@ -45,6 +45,70 @@ static void *enter_next(void *arg)
 	return NULL;
 }
 
+#define WAITERS 3
+
+struct crowd {
+	struct rig *r;
+	atomic_bool over;
+};
+
+/* Takes the lock that the barrier and those who wait need. */
+static void *be_in_the_way(void *arg)
+{
+	struct crowd *c = arg;
+
+	while (!atomic_load(&c->over))
+		txg_kick(c->r->pool, 0);
+	return NULL;
+}
+
+static void *wait_often(void *arg)
+{
+	struct crowd *c = arg;
+	uint64_t random = (uint64_t)pthread_self() | 1;
+
+	for (unsigned i = 0; i < 1500; i++) {
+		struct tx tx;
+
+		if (tx_begin(c->r->pool, 0, TX_NORMAL, &tx))
+			return "tx_begin";
+		tx_end(&tx);
+		random = random * 6364136223846793005ull + 1442695040888963407ull;
+		for (uint64_t until = txg_now() + random % 100000; txg_now() < until;)
+			;
+		if (txg_wait(c->r->pool, tx.txg))
+			return "txg_wait";
+		if (txg_committed(c->r->pool) < tx.txg)
+			return "not committed";
+	}
+	return NULL;
+}
+
+/* However the wait falls to the barrier: it ends with the commit of that txg, not before. */
+static void test_waits_for_its_own(void **state)
+{
+	struct rig *r = rig_create(single, 128u << 20);
+	struct crowd crowd = {.r = r};
+	pthread_t threads[WAITERS], other;
+	const char *wrong = NULL;
+
+	(void)state;
+	assert_int_equal(pthread_create(&other, NULL, be_in_the_way, &crowd), 0);
+	for (unsigned i = 0; i < WAITERS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, wait_often, &crowd), 0);
+	for (unsigned i = 0; i < WAITERS; i++) {
+		void *result;
+
+		pthread_join(threads[i], &result);
+		wrong = result ? result : wrong;
+	}
+	atomic_store(&crowd.over, true);
+	pthread_join(other, NULL);
+	if (wrong)
+		fail_msg("%s", wrong);
+	rig_free(r);
+}
+
 /* A txg is not frozen while somebody is inside; who comes meanwhile gets the next one. */
 static void test_barrier(void **state)
 {
@@ -502,6 +566,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_clean_txg_is_not_written),
 	    cmocka_unit_test(test_barrier),
+	    cmocka_unit_test(test_waits_for_its_own),
 	    cmocka_unit_test(test_async_waiters),
 	    cmocka_unit_test(test_no_reuse_before_keep),
 	    cmocka_unit_test(test_no_reuse_under_readers),
