@@ -12,6 +12,7 @@
 #include "util/workq.h"
 
 #define THREADS_MAX 16
+#define CACHE_BYTES (16u << 20)
 
 /* ---- one state of the pool: all that one uberblock leads to ---- */
 
@@ -175,7 +176,8 @@ static int check_uberblocks(struct check *c, const struct scan *scan, uint64_t g
 
 	if (rc)
 		return fail(err, rc, "threads can't be started: %s", strerror(-rc));
-	rc = check_uberblock(c, scan, guid, err);
+	rc = cache_create(CACHE_BYTES, &c->cache);
+	rc = rc ? fail(err, rc, "out of memory") : check_uberblock(c, scan, guid, err);
 	for (c->skip = 1; !rc && c->skip < states; c->skip++)
 		rc = check_uberblock(c, scan, guid, err);
 	/* A young pool has no older ones. */
@@ -183,6 +185,8 @@ static int check_uberblocks(struct check *c, const struct scan *scan, uint64_t g
 		rc = 0;
 	refs_free(c->verified);
 	workq_destroy(c->wq);
+	if (c->cache)
+		cache_destroy(c->cache);
 	return rc;
 }
 

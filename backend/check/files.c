@@ -55,7 +55,7 @@ static void report_waiting(struct dataset_walk *w)
 	struct paths *paths = NULL;
 	char path[PATH_ROOM];
 
-	if (w->waiting && paths_new(w->c->pool, &w->ds->rec.root, &paths))
+	if (w->waiting && paths_new(w->c, &w->ds->rec.root, &paths))
 		paths = NULL; /* no memory: by number only */
 	while (w->waiting) {
 		struct waiting *f = w->waiting;
@@ -505,7 +505,7 @@ void check_dataset(struct check *c, const struct dataset_seen *ds)
 	w->waiting_end = &w->waiting;
 	w->place = (struct place){.report = report_later, .arg = w};
 	c->result->datasets++;
-	if (tree_walk(c->pool, NULL, &ds->rec.root, &ops, w)) {
+	if (tree_walk(c->pool, c->cache, &ds->rec.root, &ops, w)) {
 		report_later(w, TARN_FOUND_DATASET, 0,
 			     "out of memory: the dataset is not checked further");
 		w->lost = c->lost = true;

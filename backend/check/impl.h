@@ -30,6 +30,7 @@ struct check {
 	struct tarn_check_result *result;
 	struct pool *pool;
 	struct workq *wq;
+	struct cache *cache;     /* of nodes: they are read ahead */
 	uint32_t skip;           /* how many newer uberblocks there are */
 	struct refs *refs;       /* of this state */
 	struct refs *verified;   /* of the newest state; NULL while that is being checked */
@@ -156,8 +157,8 @@ void check_links(struct inodes *inodes, const struct place *place);
 /* ---- path.c ---- */
 
 struct paths;
-/* Reads entries of the tree below root when it is asked for a path. */
-int paths_new(struct pool *pool, const struct bp *root, struct paths **out);
+/* Reads entries of the tree below root (through the cache) when it is asked for a path. */
+int paths_new(const struct check *c, const struct bp *root, struct paths **out);
 void paths_free(struct paths *paths);
 /* One of the inode's paths, printable; false if it has none that can be found. */
 #define PATH_ROOM 4096

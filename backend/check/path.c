@@ -9,10 +9,7 @@
 #include "fs/fs.h"
 #include "fs/key.h"
 
-#define CACHE_BYTES (4u << 20)
-
 struct paths {
-	struct cache *cache;
 	struct tree tree;
 	struct tree_miss miss;
 	struct {
@@ -21,16 +18,13 @@ struct paths {
 	} cookie;
 };
 
-int paths_new(struct pool *pool, const struct bp *root, struct paths **out)
+int paths_new(const struct check *c, const struct bp *root, struct paths **out)
 {
 	struct paths *p = calloc(1, sizeof(*p));
-	int rc = p ? cache_create(CACHE_BYTES, &p->cache) : -ENOMEM;
 
-	if (rc) {
-		free(p);
-		return rc;
-	}
-	tree_init(&p->tree, pool, p->cache, NULL, root, COMP_OFF, CKSUM_XXH3);
+	if (!p)
+		return -ENOMEM;
+	tree_init(&p->tree, c->pool, c->cache, NULL, root, COMP_OFF, CKSUM_XXH3);
 	*out = p;
 	return 0;
 }
@@ -40,7 +34,6 @@ void paths_free(struct paths *p)
 	if (!p)
 		return;
 	tree_fini(&p->tree);
-	cache_destroy(p->cache);
 	free(p);
 }
 

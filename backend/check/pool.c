@@ -364,7 +364,7 @@ int check_pool_tree(struct check *c, struct dataset_seen **out)
 	if (!rc) {
 		w->c = c;
 		w->place = pool_place(c);
-		rc = tree_walk(c->pool, NULL, &c->pool->uber.root, &ops, w);
+		rc = tree_walk(c->pool, c->cache, &c->pool->uber.root, &ops, w);
 		verify_wait(c);
 		report_columns(w);
 	}
