@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "api/engine.h"
 #include "api/scan.h"
 #include "fs/fs.h"
+
+#define BUSY_TRIES 30
+#define BUSY_PAUSE_MS 100
 
 /* ---- scan ---- */
 
@@ -187,8 +191,8 @@ static const char *held_by_others(const struct scan *scan, const struct opened *
 }
 
 /* What does not open is missing; but what somebody else holds is no pool to be imported. */
-static int open_devs(const struct scan *scan, uint64_t guid, bool read_only, struct opened *out,
-		     struct tarn_error *err)
+static int try_open_devs(const struct scan *scan, uint64_t guid, bool read_only, struct opened *out,
+			 struct tarn_error *err)
 {
 	int *result = calloc(scan->n, sizeof(*result));
 	const char *held;
@@ -215,6 +219,20 @@ static int open_devs(const struct scan *scan, uint64_t guid, bool read_only, str
 		return 0;
 	opened_free(out, true);
 	return fail(err, -EBUSY, "'%s' is in use by another program", held);
+}
+
+/* The kernel keeps the devices of a process that was killed until its last request has ended:
+   a server that starts again at once must not give its pools up for that. */
+static int open_devs(const struct scan *scan, uint64_t guid, bool read_only, struct opened *out,
+		     struct tarn_error *err)
+{
+	int rc = try_open_devs(scan, guid, read_only, out, err);
+
+	for (int i = 0; rc == -EBUSY && i < BUSY_TRIES; i++) {
+		usleep(BUSY_PAUSE_MS * 1000);
+		rc = try_open_devs(scan, guid, read_only, out, err);
+	}
+	return rc;
 }
 
 /* ---- one attempt ---- */

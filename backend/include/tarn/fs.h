@@ -200,7 +200,8 @@ void tarn_fsync(struct tarn_inode *inode, void (*fn)(void *arg, int result), voi
 /* SEEK_DATA / SEEK_HOLE; unsynced data is data. -ENXIO past the end of file is
    reported as *eof with 0. */
 int tarn_seek(struct tarn_inode *inode, uint64_t offset, bool hole, uint64_t *out, bool *eof);
-/* Guarantees space for a range (extends the size), or makes it a hole (size stays). */
+/* Guarantees space for a range (extends the size), or makes it a hole (size stays). A hole over
+   several records comes in steps: after a crash or an error a part of it may be there. */
 int tarn_allocate(const struct tarn_cred *cred, struct tarn_inode *inode, uint64_t offset,
 		  uint64_t length, struct tarn_commit *token);
 int tarn_punch(const struct tarn_cred *cred, struct tarn_inode *inode, uint64_t offset,
