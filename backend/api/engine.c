@@ -190,7 +190,7 @@ void engine_pool_put(struct tarn_engine *engine, struct engine_pool *p)
 	pthread_mutex_unlock(&engine->table);
 }
 
-static void tell(struct tarn_engine *engine, const struct engine_pool *p, bool present)
+void engine_pool_tell(struct tarn_engine *engine, const struct engine_pool *p, bool present)
 {
 	if (engine->on_change)
 		engine->on_change(engine->on_change_arg, p->name, p->guid, present);
@@ -218,7 +218,7 @@ int engine_pool_add(struct tarn_engine *engine, struct pool *pool, struct catalo
 	p->next = *at;
 	*at = p;
 	pthread_mutex_unlock(&engine->table);
-	tell(engine, p, true);
+	engine_pool_tell(engine, p, true);
 	return 0;
 }
 
@@ -235,7 +235,7 @@ struct engine_pool *engine_pool_remove(struct tarn_engine *engine, const char *n
 	pthread_mutex_unlock(&engine->table);
 	if (!p)
 		return NULL;
-	tell(engine, p, false);
+	engine_pool_tell(engine, p, false);
 	pthread_mutex_lock(&engine->table);
 	while (p->uses)
 		pthread_cond_wait(&engine->unused, &engine->table);

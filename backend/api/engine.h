@@ -58,8 +58,9 @@ int engine_pool_get_guid(struct tarn_engine *engine, uint64_t guid, struct engin
 struct engine_pool *engine_pool_next(struct tarn_engine *engine, const char *after);
 void engine_pool_put(struct tarn_engine *engine, struct engine_pool *p);
 
-/* For pool.c and import.c, under admin: a pool joins the table (and is told of), or leaves it:
-   then no use is left and nobody else can see it. */
+/* For pool.c and import.c, under admin: tells tarn_pool_on_change()'s function; a pool joins the
+   table (and is told of), or leaves it: then no use is left and nobody else can see it. */
+void engine_pool_tell(struct tarn_engine *engine, const struct engine_pool *p, bool present);
 int engine_pool_add(struct tarn_engine *engine, struct pool *pool, struct catalog *catalog);
 struct engine_pool *engine_pool_remove(struct tarn_engine *engine, const char *name);
 /* Writes everything and closes a removed pool; frees p. */

@@ -160,6 +160,8 @@ int tarn_pool_add(struct tarn_engine *engine, const char *name,
 		rc = check_writable(p, err);
 		rc = rc ? rc : check_groups(groups, ngroups, &p->pool->groups[0], flags, &c, err);
 		rc = rc ? rc : add(p, &c, flags, err);
+		if (!rc && !(flags & TARN_DRY_RUN))
+			engine_pool_tell(engine, p, true);
 		engine_pool_put(engine, p);
 	}
 	pthread_mutex_unlock(&engine->admin);

@@ -142,7 +142,8 @@ int tarn_pool_history_add(struct tarn_engine *engine, const char *name, const ch
 int tarn_pool_history(struct tarn_engine *engine, const char *name,
 		      void (*fn)(void *arg, time_t when, const char *text), void *arg);
 
-/* Told after a pool has come or before it goes; for the server's exports. */
+/* Told after a pool has come (present; again when it has got devices) or before it goes; for the
+   server's exports. */
 void tarn_pool_on_change(struct tarn_engine *engine,
 			 void (*fn)(void *arg, const char *name, uint64_t guid, bool present),
 			 void *arg);
