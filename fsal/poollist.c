@@ -197,6 +197,22 @@ int pool_list_update(struct pool_list *list, struct tarn_engine *engine, const c
 	return r;
 }
 
+/* All devices lie where they were. Else a mirror would be imported without one that is there. */
+static bool entry_complete(const struct pool_entry *entry, struct tarn_engine *engine)
+{
+	struct tarn_import_candidate *found;
+	bool complete = false;
+	uint32_t n;
+
+	if (tarn_pool_scan(engine, (const char *const *)entry->devs, entry->ndevs, &found, &n) != 0)
+		return false;
+	for (uint32_t i = 0; i < n; i++)
+		if (found[i].guid == entry->guid)
+			complete = found[i].devs_found == found[i].devs_total;
+	free(found);
+	return complete;
+}
+
 /* The folders of the devices, for those that were added or have other names now. */
 static int entry_widen(struct pool_entry *entry)
 {
@@ -261,10 +277,9 @@ void pool_list_import(struct pool_list *list, struct tarn_engine *engine,
 		struct pool_entry *entry = todo;
 		struct tarn_error err = {0};
 		todo = entry->next;
-		int r = entry_import(entry, engine, &err);
-		if (r != 0 && entry_widen(entry) == 0)
-			r = entry_import(entry, engine, &err);
-		if (r != 0)
+		if (!entry_complete(entry, engine) && entry_widen(entry) != 0)
+			complain(entry->name, "out of memory");
+		else if (entry_import(entry, engine, &err) != 0)
 			complain(entry->name, err.text);
 		entry_free(entry);
 	}

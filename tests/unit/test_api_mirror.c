@@ -198,16 +198,25 @@ static void export_pool(struct mirror *m)
 		fail_msg("export: %s", err.text);
 }
 
+static int try_import(struct mirror *m, const char *const *paths, uint32_t npaths,
+		      struct tarn_error *err)
+{
+	struct tarn_import_spec spec = {.name = FIXTURE_POOL, .paths = paths, .npaths = npaths};
+	int rc = tarn_pool_import(m->f.engine, &spec, err);
+
+	if (!rc)
+		assert_int_equal(tarn_dataset_open(m->f.engine, FIXTURE_POOL, NULL, &m->f.ds), 0);
+	return rc;
+}
+
 /* Devices by their folder: names do not matter. */
 static void import_pool(struct mirror *m)
 {
-	const char *paths[] = {m->f.dir};
-	struct tarn_import_spec spec = {.name = FIXTURE_POOL, .paths = paths, .npaths = 1};
+	const char *folder = m->f.dir;
 	struct tarn_error err = {0};
 
-	if (tarn_pool_import(m->f.engine, &spec, &err))
+	if (try_import(m, &folder, 1, &err))
 		fail_msg("import: %s", err.text);
-	assert_int_equal(tarn_dataset_open(m->f.engine, FIXTURE_POOL, NULL, &m->f.ds), 0);
 }
 
 /* That the other device is all there is, or that the victim holds less. */
@@ -278,10 +287,66 @@ static void test_mishaps(void **state)
 	rmdir(m.f.dir);
 }
 
+static void copy_file(const char *from, const char *to)
+{
+	static uint8_t buf[1 << 20];
+	int in = open(from, O_RDONLY | O_CLOEXEC);
+	int out = open(to, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	ssize_t n;
+
+	assert_true(in >= 0 && out >= 0);
+	while ((n = read(in, buf, sizeof(buf))) > 0)
+		assert_int_equal(write(out, buf, (size_t)n), n);
+	close(in);
+	close(out);
+}
+
+/*
+ * Copies of devices lie in the folder where the pool is searched. While nobody can tell which is
+ * which, the pool is refused; later the older ones are passed over.
+ */
+static void check_old_copies(bool mirror)
+{
+	struct mirror m = {0};
+	struct tarn_error err = {0};
+	char before[112], after[112];
+	const char *folder = m.f.dir;
+
+	m.random = test_seed();
+	fixture_begin(&m.f, 2, DEV_BYTES, mirror, NULL);
+	change_files(&m, 60);
+	export_pool(&m);
+	snprintf(before, sizeof(before), "%s/a-copy", m.f.dir);
+	snprintf(after, sizeof(after), "%s/z-copy", m.f.dir);
+	copy_file(m.f.path[0], before);
+	copy_file(m.f.path[1], after);
+	assert_int_equal(try_import(&m, &folder, 1, &err), -EEXIST);
+	assert_non_null(strstr(err.text, "copies of one device"));
+	assert_int_equal(try_import(&m, m.f.paths, 2, &err), 0);
+	for (int i = 0; i < 3; i++) {
+		verify_files(&m);
+		change_files(&m, 60);
+		export_pool(&m);
+		import_pool(&m);
+	}
+	verify_files(&m);
+	unlink(before);
+	unlink(after);
+	fixture_end(&m.f);
+}
+
+static void test_old_copies(void **state)
+{
+	(void)state;
+	check_old_copies(false);
+	check_old_copies(true);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_mishaps),
+	    cmocka_unit_test(test_old_copies),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
