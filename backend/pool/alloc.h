@@ -42,6 +42,10 @@ int alloc_create(struct pool *pool);
 void alloc_grown(struct pool *pool);
 void alloc_destroy(struct pool *pool);
 
+/* After txg_stop(): no discard is on its way any more. Before the lease of the pool ends: what
+   it frees may be another host's to write then. */
+void alloc_wait_discards(struct pool *pool);
+
 /* ---- sync context ---- */
 
 /* `count` consecutive sectors of one chunk, allocated in this txg. -ENOSPC. */

@@ -86,7 +86,7 @@ void space_mark(struct alloc *a, struct chunk_space *cs, uint32_t sector, uint32
 /* Its checkpoint lacks something from txg `since` on. */
 void space_changed(struct alloc *a, struct chunk_space *cs, uint64_t since);
 
-/* Waits for discards, forgets what is deferred. */
+/* Waits for discards, then forgets what is deferred. */
 void defer_destroy(struct pool *pool);
 /* Gives the txg's reservations back. */
 void reserve_settle(struct pool *pool, uint64_t txg);

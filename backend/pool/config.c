@@ -65,6 +65,7 @@ struct pool *pool_new(const struct tarn_config *config, struct workq *wq)
 
 void pool_free(struct pool *pool)
 {
+	alloc_wait_discards(pool);
 	beat_stop(pool);
 	alloc_destroy(pool);
 	chunks_destroy(pool);
@@ -278,6 +279,7 @@ int pool_close(struct pool *pool, bool exported)
 {
 	int rc = txg_stop(pool);
 
+	alloc_wait_discards(pool);
 	/* No beat may follow the label that says "exported": another host may own the pool then. */
 	beat_stop(pool);
 	if (exported && !rc && !pool->read_only) {
@@ -294,6 +296,7 @@ int pool_destroy(struct pool *pool)
 	int rc;
 
 	txg_stop(pool);
+	alloc_wait_discards(pool);
 	beat_stop(pool);
 	rc = pool_may_write(pool) ? 0 : -EROFS;
 	for (uint32_t i = 0; i < pool->ndevs && rc != -EROFS; i++) {

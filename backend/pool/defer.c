@@ -235,14 +235,25 @@ void alloc_committed(struct txg_sync *s)
 	reserve_settle(s->pool, s->txg);
 }
 
+void alloc_wait_discards(struct pool *pool)
+{
+	struct alloc *a = pool->alloc;
+
+	if (!a)
+		return;
+	pthread_mutex_lock(&a->lock);
+	while (a->discards)
+		pthread_cond_wait(&a->discarded, &a->lock);
+	pthread_mutex_unlock(&a->lock);
+}
+
 void defer_destroy(struct pool *pool)
 {
 	struct alloc *a = pool->alloc;
 	struct free_batch *b;
 
+	alloc_wait_discards(pool);
 	pthread_mutex_lock(&a->lock);
-	while (a->discards)
-		pthread_cond_wait(&a->discarded, &a->lock);
 	while ((b = TAILQ_FIRST(&a->batches))) {
 		TAILQ_REMOVE(&a->batches, b, link);
 		extents_free(&b->extents);
