@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+/*
+ * Everything at once: datasets are created, renamed, destroyed and changed while files in them are
+ * written and the pool is exported and imported beneath all that. Who comes too late gets an error
+ * that says so; nothing else may happen, and the pool checks clean each time it is out.
+ */
+#include "pool_fixture.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { ADMINS = 2, CLIENTS = 3, KEPT = 8 };
+
+struct storm {
+	struct fixture f;
+	atomic_bool over;
+	atomic_uint done; /* things that went well */
+	_Atomic(const char *) wrong;
+	atomic_int wrong_code;
+};
+
+struct one {
+	struct storm *storm;
+	uint64_t random;
+};
+
+static unsigned dice(struct one *one, unsigned sides)
+{
+	return (unsigned)(test_random(&one->random) >> 33) % sides;
+}
+
+/* Of a thing that may be gone, there already, or in the way of another. */
+static bool went_well(struct one *one, int rc, const char *what)
+{
+	static const int late[] = {ENXIO,   ESTALE, ENOENT, EEXIST, ENOTEMPTY,
+				   ENOTDIR, EISDIR, EINVAL, EXDEV,  EBUSY};
+
+	if (!rc) {
+		atomic_fetch_add(&one->storm->done, 1);
+		return true;
+	}
+	for (size_t i = 0; i < sizeof(late) / sizeof(late[0]); i++)
+		if (rc == -late[i])
+			return false;
+	atomic_store(&one->storm->wrong_code, rc);
+	atomic_store(&one->storm->wrong, what);
+	return false;
+}
+
+static void some_dataset(struct one *one, char out[64])
+{
+	static const char *const names[] = {"a", "b", "c", "a/x", "b/x", "a/x/y"};
+
+	snprintf(out, 64, FIXTURE_POOL "/%s", names[dice(one, 6)]);
+}
+
+/* ---- administrators ---- */
+
+static int seen_dataset(void *arg, const struct tarn_dataset_info *info)
+{
+	(void)arg;
+	return strncmp(info->path, FIXTURE_POOL, strlen(FIXTURE_POOL)) ? -EPROTO : 0;
+}
+
+static int seen_property(void *arg, const char *name, const char *value,
+			 enum tarn_prop_source source, const char *from)
+{
+	(void)arg, (void)source, (void)from;
+	return name && value ? 0 : -EPROTO;
+}
+
+static void *administrate(void *arg)
+{
+	struct one *one = arg;
+	struct tarn_engine *engine = one->storm->f.engine;
+
+	while (!atomic_load(&one->storm->over)) {
+		struct tarn_prop prop = {"user:prop", "value"};
+		struct tarn_pool_status *status;
+		struct tarn_error err;
+		char a[64], b[64];
+
+		some_dataset(one, a);
+		some_dataset(one, b);
+		switch (dice(one, 8)) {
+		case 0:
+		case 1:
+			went_well(one, tarn_dataset_create(engine, a, &prop, 1, dice(one, 2), &err),
+				  "create dataset");
+			break;
+		case 2:
+			went_well(one, tarn_dataset_destroy(engine, a, dice(one, 2), 0, &err),
+				  "destroy dataset");
+			break;
+		case 3:
+			went_well(one, tarn_dataset_rename(engine, a, b, &err), "rename dataset");
+			break;
+		case 4:
+			prop = (struct tarn_prop){"recordsize", dice(one, 2) ? "4K" : "1M"};
+			went_well(one, tarn_dataset_set(engine, a, &prop, 1, &err), "set");
+			break;
+		case 5:
+			went_well(one,
+				  tarn_dataset_inherit(engine, a, "recordsize", dice(one, 2), &err),
+				  "inherit");
+			break;
+		case 6:
+			went_well(one, tarn_dataset_list(engine, NULL, true, seen_dataset, NULL),
+				  "list");
+			went_well(
+			    one, tarn_dataset_get(engine, a, NULL, true, seen_property, NULL, &err),
+			    "get");
+			break;
+		case 7:
+			if (went_well(one, tarn_pool_status(engine, FIXTURE_POOL, &status),
+				      "status"))
+				tarn_pool_status_free(status);
+			break;
+		}
+	}
+	return NULL;
+}
+
+/* ---- clients ---- */
+
+static bool seen_entry(void *arg, const struct tarn_dirent *entry)
+{
+	struct tarn_attr attr;
+
+	(void)arg;
+	tarn_getattr(entry->inode, &attr);
+	return true;
+}
+
+/* On an inode whose dataset or pool may be long gone. */
+static void use(struct one *one, struct tarn_inode *inode)
+{
+	static __thread uint8_t data[200000];
+	struct tarn_setattr set = {.mask = TARN_SET_SIZE, .size = dice(one, 300000)};
+	struct tarn_commit token = {0};
+	struct tarn_attr attr;
+	size_t got;
+	bool eof;
+
+	switch (dice(one, 7)) {
+	case 0:
+	case 1:
+		went_well(one,
+			  fixture_write(inode, dice(one, 400000), data, 1 + dice(one, sizeof(data)),
+					dice(one, 8) == 0),
+			  "write");
+		break;
+	case 2:
+		went_well(one,
+			  fixture_read(inode, dice(one, 400000), data, sizeof(data), &got, &eof),
+			  "read");
+		break;
+	case 3:
+		went_well(one, tarn_setattr(NULL, inode, &set, NULL, &token), "setattr");
+		break;
+	case 4:
+		went_well(one, tarn_getattr(inode, &attr), "getattr");
+		break;
+	case 5:
+		went_well(one, fixture_fsync(inode), "fsync");
+		break;
+	case 6:
+		if (went_well(one, tarn_open(inode), "open"))
+			tarn_close(inode);
+		break;
+	}
+}
+
+static struct tarn_inode *change_names(struct one *one, struct tarn_inode *root)
+{
+	struct tarn_create how = {.type = dice(one, 4) ? TARN_REG : TARN_DIR};
+	struct tarn_inode *inode = NULL;
+	struct tarn_commit token = {0};
+	char name[16], other[16];
+	bool eof;
+	int rc;
+
+	snprintf(name, sizeof(name), "n%u", dice(one, 40));
+	snprintf(other, sizeof(other), "n%u", dice(one, 40));
+	switch (dice(one, 6)) {
+	case 0:
+		went_well(one, tarn_unlink(NULL, root, name, -1, NULL, &token), "unlink");
+		break;
+	case 1:
+		went_well(one, tarn_rename(NULL, root, name, root, other, NULL, NULL, &token),
+			  "rename");
+		break;
+	case 2:
+		went_well(one, tarn_readdir(root, 0, seen_entry, NULL, &eof), "readdir");
+		break;
+	default:
+		rc = tarn_create(NULL, root, name, &how, &inode, NULL, NULL, &token);
+		if (rc && rc != -EEXIST)
+			inode = NULL;
+		went_well(one, rc, "create");
+	}
+	if (token.txg && dice(one, 10) == 0)
+		went_well(one, tarn_commit_wait(tarn_inode_dataset(root), token), "commit");
+	return inode;
+}
+
+static void *work(void *arg)
+{
+	struct one *one = arg;
+	struct tarn_inode *kept[KEPT] = {0};
+	struct tarn_dataset *of[KEPT] = {0}, *ds;
+
+	while (!atomic_load(&one->storm->over)) {
+		unsigned k = dice(one, KEPT);
+		struct tarn_inode *root;
+		struct tarn_statfs fs;
+		char path[64];
+
+		if (kept[k])
+			use(one, kept[k]);
+		some_dataset(one, path);
+		if (!went_well(one, tarn_dataset_open(one->storm->f.engine, path, NULL, &ds),
+			       "open dataset"))
+			continue;
+		went_well(one, tarn_dataset_statfs(ds, &fs), "statfs");
+		if (went_well(one, tarn_root(ds, &root), "root")) {
+			struct tarn_inode *inode = change_names(one, root);
+
+			if (inode) {
+				if (kept[k]) {
+					tarn_inode_put(kept[k]);
+					tarn_dataset_put(of[k]);
+				}
+				kept[k] = inode;
+				of[k] = tarn_dataset_ref(tarn_inode_dataset(inode));
+			}
+			tarn_inode_put(root);
+		}
+		tarn_dataset_put(ds);
+	}
+	for (unsigned k = 0; k < KEPT; k++)
+		if (kept[k]) {
+			tarn_inode_put(kept[k]);
+			tarn_dataset_put(of[k]);
+		}
+	return NULL;
+}
+
+/* ---- the weather ---- */
+
+/* Until the others have done something in it. */
+static void let_work(struct storm *storm)
+{
+	unsigned from = atomic_load(&storm->done);
+
+	while (atomic_load(&storm->done) - from < 300 && !atomic_load(&storm->wrong))
+		sched_yield();
+}
+
+static void test_storm(void **state)
+{
+	struct storm storm = {0};
+	struct one ones[ADMINS + CLIENTS];
+	pthread_t threads[ADMINS + CLIENTS];
+	uint64_t seed = test_seed();
+
+	(void)state;
+	fixture_begin(&storm.f, 2, 256ull << 20, false, NULL);
+	for (unsigned i = 0; i < ADMINS + CLIENTS; i++) {
+		ones[i] = (struct one){&storm, seed + i * 7919};
+		assert_int_equal(
+		    pthread_create(&threads[i], NULL, i < ADMINS ? administrate : work, &ones[i]),
+		    0);
+	}
+	for (unsigned n = 0; n < 10 * test_scale() && !atomic_load(&storm.wrong); n++) {
+		let_work(&storm);
+		fixture_remount(&storm.f);
+	}
+	atomic_store(&storm.over, true);
+	for (unsigned i = 0; i < ADMINS + CLIENTS; i++)
+		pthread_join(threads[i], NULL);
+	if (storm.wrong)
+		fail_msg("%s: %s", storm.wrong, strerror(-storm.wrong_code));
+	fixture_end(&storm.f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_storm),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
