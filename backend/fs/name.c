@@ -52,6 +52,12 @@ static bool is_child_dataset(struct tarn_inode *dir, const char *name)
 	return child;
 }
 
+/* Lock held. A directory like that has no parent. */
+static bool is_removed(const struct tarn_inode *inode)
+{
+	return atomic_load(&inode->dead) || inode->rec.nlink == 0;
+}
+
 /* Lock held; blocking. */
 static int entry_read(struct fs *fs, struct tarn_inode *dir, const char *name, struct entry *e)
 {
@@ -219,7 +225,7 @@ static int lookup_parent(struct fs *fs, struct tarn_inode *dir, struct tarn_inod
 	for (;;) {
 		alock_read(&dir->lock);
 		parent = dir->rec.parent;
-		err = atomic_load(&dir->dead) || dir->rec.nlink == 0 ? -ESTALE : 0;
+		err = is_removed(dir) ? -ESTALE : 0;
 		alock_unlock(&dir->lock);
 		if (err)
 			return err;
@@ -228,7 +234,7 @@ static int lookup_parent(struct fs *fs, struct tarn_inode *dir, struct tarn_inod
 			return err;
 		/* The number means the parent only while dir is there. */
 		alock_read(&dir->lock);
-		now = dir->rec.nlink == 0 ? 0 : dir->rec.parent;
+		now = is_removed(dir) ? 0 : dir->rec.parent;
 		alock_unlock(&dir->lock);
 		if (now == parent)
 			return err == -ESTALE ? -EIO : 0;
@@ -649,26 +655,32 @@ static bool last_link(const struct tarn_inode *inode)
 	return inode->type == TARN_DIR || inode->rec.nlink <= 1;
 }
 
-static int drop_pin(struct op *op, struct tarn_inode *inode)
+static int drop_look(struct fs *fs, struct tarn_inode *inode, struct removal *r)
 {
-	int err = op_pin_inode(op, inode);
+	return last_link(inode) ? removal_look(fs, inode, r) : 0;
+}
 
-	if (!err && last_link(inode))
-		err = reap_pin(op, inode);
-	return err;
+static unsigned drop_changes(const struct tarn_inode *inode, const struct removal *r)
+{
+	return last_link(inode) ? removal_changes(r) : 1;
+}
+
+static int drop_pin(struct op *op, struct tarn_inode *inode, const struct removal *r)
+{
+	return last_link(inode) ? removal_pin(op, inode, r) : op_pin_inode(op, inode);
 }
 
 /* A name of the inode has gone. */
-static void drop_apply(struct op *op, struct tarn_inode *inode)
+static void drop_apply(struct op *op, struct tarn_inode *inode, const struct removal *r)
 {
-	struct inode_record *rec = inode_dirty(&op->tx, inode);
+	struct inode_record *rec;
 
 	if (last_link(inode)) {
-		rec->nlink = 0;
-		reap_add(op, inode);
-	} else {
-		rec->nlink--;
+		removal_apply(op, inode, r);
+		return;
 	}
+	rec = inode_dirty(&op->tx, inode);
+	rec->nlink--;
 	inode_touch(inode, rec, false);
 }
 
@@ -689,7 +701,7 @@ static int unlink_check(struct fs *fs, const struct tarn_cred *cred, struct tarn
 }
 
 static void unlink_apply(struct op *op, struct tarn_inode *dir, const char *name,
-			 struct tarn_inode *inode, uint64_t cookie)
+			 struct tarn_inode *inode, uint64_t cookie, const struct removal *r)
 {
 	struct inode_record *drec = inode_dirty(&op->tx, dir);
 
@@ -698,29 +710,33 @@ static void unlink_apply(struct op *op, struct tarn_inode *dir, const char *name
 	if (inode->type == TARN_DIR)
 		drec->nlink--;
 	inode_touch(dir, drec, true);
-	drop_apply(op, inode);
+	drop_apply(op, inode, r);
 }
 
 static int unlink_locked(struct fs *fs, const struct tarn_cred *cred, struct tarn_inode *dir,
 			 const char *name, struct tarn_inode *inode, int is_dir,
 			 struct tarn_commit *token)
 {
+	struct removal removal;
 	struct entry e;
 	struct op op;
 	int err = unlink_check(fs, cred, dir, name, inode, is_dir, &e);
 
+	if (!err)
+		err = drop_look(fs, inode, &removal);
 	if (err)
 		return err;
 	do {
-		err = op_begin(&op, fs, TREE_RESERVE(5), TX_FREEING);
+		err =
+		    op_begin(&op, fs, TREE_RESERVE(3 + drop_changes(inode, &removal)), TX_FREEING);
 		if (!err)
 			err = op_pin_inode(&op, dir);
 		if (!err)
 			err = entry_pin(&op, dir, name, e.cookie);
 		if (!err)
-			err = drop_pin(&op, inode);
+			err = drop_pin(&op, inode, &removal);
 		if (!err) {
-			unlink_apply(&op, dir, name, inode, e.cookie);
+			unlink_apply(&op, dir, name, inode, e.cookie, &removal);
 			token->txg = op.tx.txg;
 		}
 		err = op_end(&op, err);
@@ -777,6 +793,7 @@ struct renaming {
 	struct tarn_inode *src, *dst; /* dst NULL: the name is new */
 	uint64_t from_cookie, to_cookie;
 	bool moves; /* a directory, to another parent */
+	struct removal removal;
 };
 
 /* rename_lock held, so that no directory changes its place: to_dir does not lie in src. */
@@ -794,7 +811,7 @@ static int rename_loop(struct fs *fs, const struct renaming *r)
 			break;
 		}
 		alock_read(&at->lock);
-		parent = at->rec.nlink ? at->rec.parent : 0;
+		parent = is_removed(at) ? 0 : at->rec.parent;
 		alock_unlock(&at->lock);
 		err = parent ? inode_get(fs, parent, 0, &up) : -ENOENT;
 		if (!err && ++depth > DEPTH_MAX) {
@@ -862,7 +879,7 @@ static int rename_pin(struct op *op, struct renaming *r)
 	if (!err)
 		err = op_pin_inode(op, r->src);
 	if (!err && r->dst)
-		err = drop_pin(op, r->dst);
+		err = drop_pin(op, r->dst, &r->removal);
 	if (!err)
 		err = entry_pin(op, r->from_dir, r->from, r->from_cookie);
 	return err ? err : entry_pin(op, r->to_dir, r->to, r->to_cookie);
@@ -880,7 +897,7 @@ static void rename_apply(struct op *op, struct renaming *r)
 	if (r->dst) {
 		if (r->dst->type == TARN_DIR)
 			to->nlink--;
-		drop_apply(op, r->dst);
+		drop_apply(op, r->dst, &r->removal);
 	} else {
 		to->entries++;
 		to->next_cookie = r->to_cookie + 1;
@@ -898,14 +915,20 @@ static void rename_apply(struct op *op, struct renaming *r)
 
 static int rename_locked(struct fs *fs, struct renaming *r, struct tarn_commit *token)
 {
+	unsigned changes;
 	struct op op;
 	int err = rename_check(fs, r);
 
 	/* Two names of one inode: POSIX wants nothing to happen. */
 	if (err || r->src == r->dst)
 		return err;
+	if (r->dst)
+		err = drop_look(fs, r->dst, &r->removal);
+	if (err)
+		return err;
+	changes = 7 + (r->dst ? drop_changes(r->dst, &r->removal) : 0);
 	do {
-		err = op_begin(&op, fs, TREE_RESERVE(9), TX_NORMAL);
+		err = op_begin(&op, fs, TREE_RESERVE(changes), TX_NORMAL);
 		if (!err)
 			err = rename_pin(&op, r);
 		if (!err) {

@@ -21,7 +21,7 @@
 #include "fs/key.h"
 #include "pool/pool.h"
 
-#define OP_PINS 12
+#define OP_PINS 16
 
 struct op {
 	struct fs *fs;
@@ -129,10 +129,25 @@ int reaper_create(struct fs *fs, struct reaper **out);
 int reaper_recover(struct fs *fs);
 void reaper_destroy(struct reaper *reaper);
 
-/* nlink has reached 0 (lock held for writing): on the list, removed once nobody has it open. */
-int reap_pin(struct op *op, struct tarn_inode *inode);
-void reap_add(struct op *op, struct tarn_inode *inode);
-/* After reap_add() or the last close; no locks held, no tx. Dataset entered. */
+/* The last name of an inode goes; lock held for writing. At once with it, or later. */
+#define REMOVAL_KEYS 4
+struct removal {
+	bool now;
+	unsigned n; /* keys other than the record */
+	uint32_t klen[REMOVAL_KEYS];
+	uint8_t key[REMOVAL_KEYS][KEY_ROOM];
+};
+/* Blocking, before the tx. */
+int removal_look(struct fs *fs, struct tarn_inode *inode, struct removal *r);
+int removal_pin(struct op *op, struct tarn_inode *inode, const struct removal *r);
+void removal_apply(struct op *op, struct tarn_inode *inode, const struct removal *r);
+/* Keys that it changes, at most. */
+static inline unsigned removal_changes(const struct removal *r)
+{
+	return 2 + (r->now ? r->n : 0);
+}
+
+/* An orphan may have lost its last open; no locks held, no tx. Dataset entered. */
 void reap_kick(struct tarn_inode *inode);
 
 /* attr.c. Lock held; blocking: the ACL that counts, and the one that is stored (they differ while

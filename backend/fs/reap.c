@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 /*
- * Removal of unlinked inodes. An inode whose last name goes is entered under KEY_ORPHAN in
- * the same tx; when nobody has it open, a thread (which lives only while there is work)
- * takes its keys away in bounded steps, and with the last one its number. When the queue grows
- * long, those who add to it share the work.
+ * Removal of unlinked inodes. One that nobody has open and that is small goes with its last
+ * name, in the same tx. Any other is entered under KEY_ORPHAN; when nobody has it open any more,
+ * a thread (which lives only while there is work) takes its keys away in bounded steps, and
+ * with the last one its number. When the queue grows long, those who add to it share the work.
  *
  * reaper.lock guards the queue and is taken under no other lock.
  */
@@ -31,72 +31,137 @@ struct reaper {
 	unsigned queued;
 };
 
-/* ---- one inode ---- */
+/* ---- what every removal ends with ---- */
 
-int reap_pin(struct op *op, struct tarn_inode *inode)
+static int last_pin(struct op *op, const struct tarn_inode *inode)
 {
 	uint8_t key[KEY_ROOM];
-	uint32_t klen = key_u64(key, 0, KEY_ORPHAN, inode->ino);
+	int err = op_pin(op, key, key_make(key, inode->ino, KEY_INODE));
 
-	return op_pin(op, key, klen);
+	return err ? err : imap_pin(op, inode->ino);
 }
 
-void reap_add(struct op *op, struct tarn_inode *inode)
+static void last_apply(struct op *op, struct tarn_inode *inode)
 {
 	uint8_t key[KEY_ROOM];
-	uint32_t klen = key_u64(key, 0, KEY_ORPHAN, inode->ino);
-	uint64_t value = ORPHAN_ALL;
 
-	op_put(op, key, klen, &value, sizeof(value));
-	atomic_store(&inode->orphan, true);
-}
-
-/* Takes some keys other than the record away; *more: go on. */
-static int remove_some(struct op *op, struct tarn_inode *inode, bool *more)
-{
-	uint8_t from[KEY_ROOM], end[KEY_ROOM], key[TREE_KEY_MAX];
-	uint32_t flen = key_make(from, inode->ino, KEY_INODE);
-	uint32_t elen = key_make(end, inode->ino + 1, 0), klen;
-
-	*more = true;
-	for (unsigned i = 0; i < STEP_KEYS; i++) {
-		struct tree_val v;
-		int err = tree_next(op_tree(op), from, flen, true, end, elen, key, &klen, NULL, 0,
-				    &v, &op->miss);
-
-		if (err == -ENOENT) {
-			*more = false;
-			return 0;
-		}
-		if (err)
-			return err;
-		tree_val_put(&v);
-		err = tree_del(&op->tx, op_tree(op), key, klen, &op->miss);
-		if (err)
-			return err;
-	}
-	return 0;
-}
-
-static int remove_last(struct op *op, struct tarn_inode *inode)
-{
-	uint8_t key[KEY_ROOM], orphan[KEY_ROOM];
-	uint32_t klen = key_make(key, inode->ino, KEY_INODE);
-	uint32_t olen = key_u64(orphan, 0, KEY_ORPHAN, inode->ino);
-	int err = op_pin(op, key, klen);
-
-	if (!err)
-		err = op_pin(op, orphan, olen);
-	if (!err)
-		err = imap_pin(op, inode->ino);
-	if (err)
-		return err;
-	op_del(op, key, klen);
-	op_del(op, orphan, olen);
+	op_del(op, key, key_make(key, inode->ino, KEY_INODE));
 	dataset_count_inodes(op->fs->ds, &op->tx, -1);
 	/* In this order: the number's next owner must find its place in the table free. */
 	inode_forget(inode);
 	imap_free(op, inode->ino);
+}
+
+/* ---- with the last name ---- */
+
+/* The key after `from` of the inode other than its record. */
+static int key_after(struct tree *tree, const struct tarn_inode *inode, const uint8_t *from,
+		     uint32_t flen, uint8_t key[TREE_KEY_MAX], uint32_t *klen,
+		     struct tree_miss *miss)
+{
+	uint8_t end[KEY_ROOM];
+	uint32_t elen = key_make(end, inode->ino + 1, 0);
+	struct tree_val v;
+	int err = tree_next(tree, from, flen, true, end, elen, key, klen, NULL, 0, &v, miss);
+
+	if (!err)
+		tree_val_put(&v);
+	return err;
+}
+
+int removal_look(struct fs *fs, struct tarn_inode *inode, struct removal *r)
+{
+	uint8_t from[KEY_ROOM], key[TREE_KEY_MAX];
+	uint32_t flen = key_make(from, inode->ino, KEY_INODE), klen;
+	struct tree_miss miss;
+	int err = 0;
+
+	r->n = 0;
+	r->now = atomic_load(&inode->opens) == 0;
+	while (r->now) {
+		do {
+			err = key_after(&fs->ds->tree, inode, from, flen, key, &klen, &miss);
+			err = fs_fetch(fs, &miss, err);
+		} while (err == -EAGAIN);
+		if (err)
+			break;
+		r->now = r->n < REMOVAL_KEYS && klen <= KEY_ROOM;
+		if (!r->now)
+			break;
+		memcpy(r->key[r->n], key, klen);
+		r->klen[r->n++] = klen;
+		memcpy(from, key, klen);
+		flen = klen;
+	}
+	return err == -ENOENT ? 0 : err;
+}
+
+int removal_pin(struct op *op, struct tarn_inode *inode, const struct removal *r)
+{
+	uint8_t key[KEY_ROOM];
+	int err;
+
+	if (!r->now) {
+		err = op_pin_inode(op, inode);
+		return err ? err : op_pin(op, key, key_u64(key, 0, KEY_ORPHAN, inode->ino));
+	}
+	err = last_pin(op, inode);
+	for (unsigned i = 0; !err && i < r->n; i++)
+		err = op_pin(op, r->key[i], r->klen[i]);
+	return err;
+}
+
+void removal_apply(struct op *op, struct tarn_inode *inode, const struct removal *r)
+{
+	uint8_t key[KEY_ROOM];
+	uint64_t value = ORPHAN_ALL;
+	struct inode_record *rec;
+
+	if (r->now) {
+		for (unsigned i = 0; i < r->n; i++)
+			op_del(op, r->key[i], r->klen[i]);
+		last_apply(op, inode);
+		return;
+	}
+	rec = inode_dirty(&op->tx, inode);
+	rec->nlink = 0;
+	inode_touch(inode, rec, false);
+	op_put(op, key, key_u64(key, 0, KEY_ORPHAN, inode->ino), &value, sizeof(value));
+	atomic_store(&inode->orphan, true);
+}
+
+/* ---- in steps ---- */
+
+/* Takes some keys other than the record away; *more: go on. */
+static int remove_some(struct op *op, struct tarn_inode *inode, bool *more)
+{
+	uint8_t from[KEY_ROOM], key[TREE_KEY_MAX];
+	uint32_t flen = key_make(from, inode->ino, KEY_INODE), klen;
+	int err = 0;
+
+	*more = true;
+	for (unsigned i = 0; !err && i < STEP_KEYS; i++) {
+		err = key_after(op_tree(op), inode, from, flen, key, &klen, &op->miss);
+		if (!err)
+			err = tree_del(&op->tx, op_tree(op), key, klen, &op->miss);
+		else if (err == -ENOENT)
+			*more = false;
+	}
+	return err == -ENOENT ? 0 : err;
+}
+
+static int remove_last(struct op *op, struct tarn_inode *inode)
+{
+	uint8_t key[KEY_ROOM];
+	uint32_t klen = key_u64(key, 0, KEY_ORPHAN, inode->ino);
+	int err = op_pin(op, key, klen);
+
+	if (!err)
+		err = last_pin(op, inode);
+	if (err)
+		return err;
+	op_del(op, key, klen);
+	last_apply(op, inode);
 	return 0;
 }
 
