@@ -292,10 +292,92 @@ static void test_storm(void **state)
 	fixture_end(&storm.f);
 }
 
+/* ---- directories moved into each other ---- */
+
+enum { DIRS = 6, MOVERS = 4 };
+
+struct mover {
+	struct one one; /* its storm only counts */
+	struct tarn_inode **dirs;
+	unsigned moves;
+};
+
+static void *move(void *arg)
+{
+	struct mover *m = arg;
+
+	for (unsigned n = 0; n < m->moves; n++) {
+		unsigned i = dice(&m->one, DIRS), to = dice(&m->one, DIRS + 1);
+		struct tarn_inode *parent;
+		struct tarn_commit token;
+		char name[8];
+
+		snprintf(name, sizeof(name), "d%u", i);
+		if (!went_well(&m->one, tarn_lookup(NULL, m->dirs[i], "..", &parent), "lookup .."))
+			continue;
+		went_well(&m->one,
+			  tarn_rename(NULL, parent, name, m->dirs[to], name, NULL, NULL, &token),
+			  "move");
+		tarn_inode_put(parent);
+	}
+	return NULL;
+}
+
+/* From the inode up to the root: no circle. */
+static void check_reaches(struct tarn_inode *inode, struct tarn_inode *root)
+{
+	struct tarn_inode *at = tarn_inode_ref(inode), *up;
+
+	for (unsigned depth = 0; tarn_inode_number(at) != tarn_inode_number(root); depth++) {
+		assert_true(depth <= DIRS);
+		assert_int_equal(tarn_lookup(NULL, at, "..", &up), 0);
+		tarn_inode_put(at);
+		at = up;
+	}
+	tarn_inode_put(at);
+}
+
+static void test_moves(void **state)
+{
+	struct storm storm = {0};
+	struct tarn_create how = {.type = TARN_DIR};
+	struct tarn_inode *dirs[DIRS + 1];
+	struct mover movers[MOVERS];
+	pthread_t threads[MOVERS];
+	struct tarn_commit token;
+	uint64_t seed = test_seed();
+
+	(void)state;
+	fixture_begin(&storm.f, 1, 128ull << 20, false, NULL);
+	assert_int_equal(tarn_root(storm.f.ds, &dirs[DIRS]), 0);
+	for (unsigned i = 0; i < DIRS; i++) {
+		char name[8];
+
+		snprintf(name, sizeof(name), "d%u", i);
+		assert_int_equal(
+		    tarn_create(NULL, dirs[DIRS], name, &how, &dirs[i], NULL, NULL, &token), 0);
+	}
+	for (unsigned i = 0; i < MOVERS; i++) {
+		movers[i] = (struct mover){{&storm, seed + i * 7919}, dirs, 20000 * test_scale()};
+		assert_int_equal(pthread_create(&threads[i], NULL, move, &movers[i]), 0);
+	}
+	for (unsigned i = 0; i < MOVERS; i++)
+		pthread_join(threads[i], NULL);
+	if (storm.wrong)
+		fail_msg("%s: %s", storm.wrong, strerror(-storm.wrong_code));
+	assert_true(storm.done > MOVERS * 20000);
+	for (unsigned i = 0; i <= DIRS; i++) {
+		check_reaches(dirs[i], dirs[DIRS]);
+		tarn_inode_put(dirs[i]);
+	}
+	fixture_end(&storm.f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_storm),
+	    cmocka_unit_test(test_moves),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
