@@ -184,28 +184,47 @@ bool tx_space_settled(struct pool *pool, uint64_t since)
 	return alloc_released_txg(pool) >= since + 2 * TXG_KEEP;
 }
 
+/* Who comes while others wait for space waits with them, so that a thread with many small changes
+   does not take all that comes back. */
+static enum reserve_result enter_in_turn(struct txgs *t, uint64_t bytes, enum tx_kind kind,
+					 bool waited, struct tx *tx)
+{
+	if (!waited && atomic_load(&t->starved)) {
+		tx->txg = atomic_load(&t->open);
+		return RESERVE_WAIT;
+	}
+	return enter(t, bytes, kind, tx);
+}
+
 int tx_begin(struct pool *pool, uint64_t bytes, enum tx_kind kind, struct tx *tx)
 {
 	struct txgs *t = pool->txgs;
 	uint64_t since = 0;
+	int rc;
 
 	tx_assert_none();
 	for (;;) {
 		enum reserve_result result;
-		int rc;
 
 		wait_throttle(t);
 		if ((rc = tx_state(pool)))
-			return rc;
-		result = enter(t, bytes, kind, tx);
+			break;
+		result = enter_in_turn(t, bytes, kind, since, tx);
 		if (result == RESERVE_OK)
-			return 0;
-		if (!since)
+			break;
+		if (result == RESERVE_FULL || (since && tx_space_settled(pool, since))) {
+			rc = -ENOSPC;
+			break;
+		}
+		if (!since) {
 			since = tx->txg;
-		if (result == RESERVE_FULL || tx_space_settled(pool, since))
-			return -ENOSPC;
+			atomic_fetch_add(&t->starved, 1);
+		}
 		wait_settled(t);
 	}
+	if (since)
+		atomic_fetch_sub(&t->starved, 1);
+	return rc;
 }
 
 void tx_end(struct tx *tx)

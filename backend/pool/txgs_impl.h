@@ -64,6 +64,7 @@ struct txgs {
 	pthread_cond_t throttle;
 	struct tx_waiter *tx_head, **tx_tail;
 	bool throttle_stop;
+	atomic_uint starved; /* threads that wait because they were refused for want of space */
 	atomic_bool hungry; /* a tx was refused for want of space: wait for the next commit */
 	_Atomic uint64_t dirty[4], dirty_total; /* bytes, by txg % 4 */
 	_Atomic uint64_t next_slot;             /* CLOCK_MONOTONIC ns: the next writer's turn */
