@@ -149,7 +149,8 @@ static void hide(struct mirror *m, bool away)
 {
 	char other[112];
 
-	snprintf(other, sizeof(other), "%s.away", m->f.path[m->victim]);
+	/* Not in the folder that is searched. */
+	snprintf(other, sizeof(other), "%s.away", m->f.dir);
 	if (away != m->away)
 		assert_int_equal(away ? rename(m->f.path[m->victim], other)
 				      : rename(other, m->f.path[m->victim]),
@@ -342,11 +343,77 @@ static void test_old_copies(void **state)
 	check_old_copies(true);
 }
 
+/* By the names and sizes alone. */
+static bool is_history(struct mirror *m, const struct file *files)
+{
+	struct tarn_inode *root, *inode;
+	bool same = true;
+
+	assert_int_equal(tarn_root(m->f.ds, &root), 0);
+	for (unsigned i = 0; i < FILES; i++) {
+		struct tarn_attr attr = {0};
+		char name[16];
+
+		snprintf(name, sizeof(name), "file%u", i);
+		if (tarn_lookup(NULL, root, name, &inode) == 0) {
+			assert_int_equal(tarn_getattr(inode, &attr), 0);
+			tarn_inode_put(inode);
+		}
+		same &= attr.size == files[i].size;
+	}
+	tarn_inode_put(root);
+	return same;
+}
+
+/*
+ * Each device was used without the other: two histories of one pool. With both there again, one
+ * of the two is the pool, as it was; the other device's copies are not mixed into it.
+ */
+static void test_two_histories(void **state)
+{
+	struct file histories[2][FILES];
+	struct mirror m = {0};
+
+	(void)state;
+	m.random = test_seed();
+	fixture_begin(&m.f, 2, DEV_BYTES, true, NULL);
+	change_files(&m, 60);
+	export_pool(&m);
+	memcpy(histories[0], m.files, sizeof(m.files));
+	memcpy(histories[1], m.files, sizeof(m.files));
+	for (unsigned i = 0; i < 2; i++) {
+		m.victim = !i;
+		hide(&m, true);
+		memcpy(m.files, histories[i], sizeof(m.files));
+		import_pool(&m);
+		verify_files(&m);
+		change_files(&m, 30 + dice(&m, 60));
+		export_pool(&m);
+		memcpy(histories[i], m.files, sizeof(m.files));
+		hide(&m, false);
+	}
+	import_pool(&m);
+	memcpy(m.files, histories[!is_history(&m, histories[0])], sizeof(m.files));
+	for (int i = 0; i < 3; i++) {
+		verify_files(&m);
+		change_files(&m, 60);
+		export_pool(&m);
+		import_pool(&m);
+	}
+	verify_files(&m);
+	export_pool(&m);
+	tarn_engine_destroy(m.f.engine);
+	unlink(m.f.path[0]);
+	unlink(m.f.path[1]);
+	rmdir(m.f.dir);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_mishaps),
 	    cmocka_unit_test(test_old_copies),
+	    cmocka_unit_test(test_two_histories),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
