@@ -6,7 +6,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
+#define POPULATE_FROM 65536
 #define UNALIGNED(x) ((uintptr_t)(x) % SECTOR_SIZE != 0)
 
 int dev_init(struct dev *dev, const struct dev_ops *ops, const char *path)
@@ -206,7 +208,12 @@ void *dev_buf_alloc(size_t length)
 {
 	void *buf;
 
-	return posix_memalign(&buf, SECTOR_SIZE, length) ? NULL : buf;
+	if (posix_memalign(&buf, SECTOR_SIZE, length))
+		return NULL;
+	/* All pages at once cost less than a fault for each; they come one by one if this fails. */
+	if (length >= POPULATE_FROM)
+		madvise(buf, length / SECTOR_SIZE * SECTOR_SIZE, MADV_POPULATE_WRITE);
+	return buf;
 }
 
 int dev_refresh_geometry(struct dev *dev)

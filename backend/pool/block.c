@@ -153,19 +153,20 @@ static void write_all(struct txg_sync *s, const struct bp *bp, struct chunk *chu
    memory for one the block is stored as it is. */
 static void *encode(const struct block_write *w, struct bp *bp)
 {
-	void *own = w->comp == COMP_OFF ? NULL : dev_buf_alloc(sector_bytes(w->lsize));
+	void *scratch = w->comp == COMP_OFF ? NULL : block_scratch();
+	char *own = NULL;
 	uint32_t n = 0;
 
-	if (own)
-		n = block_compress(w->comp, w->comp_level, w->data, w->lsize, own, w->lsize);
-	if (n) {
-		memset((char *)own + n, 0, sector_bytes(n) - n);
-	} else {
-		free(own);
-		own = NULL;
+	if (scratch)
+		n = block_compress(w->comp, w->comp_level, w->data, w->lsize, scratch, w->lsize);
+	if (n)
+		own = dev_buf_alloc(sector_bytes(n));
+	if (own) {
+		memcpy(own, scratch, n);
+		memset(own + n, 0, sector_bytes(n) - n);
 	}
-	bp->comp = n ? w->comp : COMP_OFF;
-	bp->psize = n ? n : w->lsize;
+	bp->comp = own ? w->comp : COMP_OFF;
+	bp->psize = own ? n : w->lsize;
 	block_checksum(w->cksum, own ? own : w->data, bp->psize, bp->sum);
 	return own;
 }

@@ -73,6 +73,9 @@ struct chunk;
 void block_write_at(struct txg_sync *s, const struct bp *bp, struct chunk *chunk, const void *data,
 		    atomic_bool *failed);
 
+/* Inside pool/ only: BLOCK_MAX bytes of the thread's own, or NULL. */
+void *block_scratch(void);
+
 /* The pure parts, for the pipeline, tarnck and streams. Compression gives 0 if it does not
    pay (at least one sector saved); decompression demands exactly lsize bytes. */
 uint32_t block_compress(enum bp_comp comp, int level, const void *src, uint32_t lsize, void *dst,

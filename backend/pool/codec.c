@@ -16,6 +16,7 @@ struct codec {
 	ZSTD_CCtx *comp;
 	ZSTD_DCtx *decomp;
 	EVP_MD_CTX *digest;
+	void *scratch;
 };
 
 static pthread_key_t codec_key;
@@ -28,6 +29,7 @@ static void codec_free(void *arg)
 	ZSTD_freeCCtx(c->comp);
 	ZSTD_freeDCtx(c->decomp);
 	EVP_MD_CTX_free(c->digest);
+	free(c->scratch);
 	free(c);
 }
 
@@ -50,6 +52,15 @@ static struct codec *codec(void)
 	c->digest = mem_must(EVP_MD_CTX_new());
 	pthread_setspecific(codec_key, c);
 	return c;
+}
+
+void *block_scratch(void)
+{
+	struct codec *c = codec();
+
+	if (!c->scratch)
+		c->scratch = malloc(BLOCK_MAX);
+	return c->scratch;
 }
 
 static uint32_t sectors(uint32_t bytes)

@@ -195,7 +195,7 @@ static int commit(struct txg_sync *s, struct uberblock *uber)
 int txg_sync(struct txgs *t, uint64_t txg)
 {
 	struct pool *pool = t->pool;
-	struct txg_sync s = {.pool = pool, .txg = txg, .root = pool->uber.root, .wq = pool->wq};
+	struct txg_sync s = {.pool = pool, .txg = txg, .root = pool->uber.root, .wq = t->wq};
 	struct uberblock uber = {0};
 	int rc = -EAGAIN;
 

@@ -8,6 +8,7 @@
 #include "pool/alloc.h"
 #include "pool/txgs_impl.h"
 #include "util/mem.h"
+#include "util/workq.h"
 
 /* A shard reserves so much at once while there is plenty. */
 #define CREDIT_BYTES (4u << 20)
@@ -74,6 +75,7 @@ void txgs_destroy(struct pool *pool)
 	pthread_cond_destroy(&t->io_done);
 	pthread_mutex_destroy(&t->lock);
 	pthread_mutex_destroy(&t->io_lock);
+	workq_destroy(t->wq);
 	free(t->frozen_frees.items);
 	free(t->sync_frees.items);
 	free(t);
@@ -504,6 +506,9 @@ int txg_start(struct pool *pool, const struct txg_client *client)
 	/* The import itself, or the new pool, is what the first txg makes durable. */
 	atomic_store(&t->used, true);
 	clock_gettime(CLOCK_MONOTONIC, &t->opened);
+	rc = workq_create(pool->config->threads ? pool->config->threads : 1, &t->wq);
+	if (rc)
+		return rc;
 	rc = pthread_create(&t->sync_thread, NULL, sync_run, t);
 	if (rc)
 		return -rc;

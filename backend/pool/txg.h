@@ -131,7 +131,7 @@ struct txg_sync {
 	uint64_t txg;
 	unsigned pass;    /* 1.. : a pass is repeated when a block found no place to be written */
 	struct bp root;   /* out of client->sync(): the pool tree's root */
-	struct workq *wq; /* for parallel work */
+	struct workq *wq; /* for parallel loops */
 };
 
 /* The layer above (dataset/catalog.c). */

@@ -44,6 +44,7 @@ struct txgs {
 	struct pool *pool;
 	const struct txg_client *client;
 	pthread_t sync_thread, throttle_thread;
+	struct workq *wq;    /* of the sync alone: nobody's request waits behind its loops */
 	atomic_bool running; /* from txg_start() to txg_stop(): tx may begin */
 
 	_Atomic uint64_t open, committed;
@@ -65,7 +66,7 @@ struct txgs {
 	struct tx_waiter *tx_head, **tx_tail;
 	bool throttle_stop;
 	atomic_uint starved; /* threads that wait because they were refused for want of space */
-	atomic_bool hungry; /* a tx was refused for want of space: wait for the next commit */
+	atomic_bool hungry;  /* a tx was refused for want of space: wait for the next commit */
 	_Atomic uint64_t dirty[4], dirty_total; /* bytes, by txg % 4 */
 	_Atomic uint64_t next_slot;             /* CLOCK_MONOTONIC ns: the next writer's turn */
 

@@ -145,10 +145,15 @@ void workq_for(struct workq *wq, uint64_t n, void (*fn)(uint64_t i, void *arg), 
 {
 	struct loop loop = {.n = n, .fn = fn, .arg = arg};
 
+	if (n <= 1) { /* nothing to share */
+		loop_run(&loop);
+		return;
+	}
 	pthread_cond_init(&loop.left, NULL);
 	pthread_mutex_lock(&wq->lock);
 	TAILQ_INSERT_TAIL(&wq->loops, &loop, link);
-	pthread_cond_broadcast(&wq->wake);
+	for (uint64_t i = 1; i < n && i <= wq->threads; i++)
+		pthread_cond_signal(&wq->wake);
 	pthread_mutex_unlock(&wq->lock);
 
 	loop_run(&loop);
