@@ -71,8 +71,8 @@ as_user() { # as_user UID COMMAND...
 	setpriv --reuid "$1" --regid "$1" --clear-groups "${@:2}"
 }
 
-# Clients and the host tell each other how far they are with files in /mnt/work.
-signal() { : > "/mnt/work/$1"; }
+# Clients and the host tell each other how far they are with files in /mnt/shared.
+signal() { : > "/mnt/shared/$1"; }
 await() {
-	until [ -e "/mnt/work/$1" ]; do sleep 0.1; done
+	until [ -e "/mnt/shared/$1" ]; do sleep 0.1; done
 }

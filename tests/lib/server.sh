@@ -127,7 +127,7 @@ finish() {
 }
 
 # client N SCRIPT [ARG...]: runs tests/client/guest/SCRIPT on client N; $work/shared is its
-# /mnt/work.
+# /mnt/shared.
 client() {
 	local n=$1 script=$root/tests/client/guest/$2
 	shift 2
@@ -160,7 +160,7 @@ serve_disks() {
 signal() { : > "$work/shared/$1"; }
 await() { wait_for "${2:-300}" test -e "$work/shared/$1"; }
 
-# ganesha's source for the clients: /mnt/work/tarball, and config.h to compile it with.
+# ganesha's source for the clients: /mnt/shared/tarball, and config.h to compile it with.
 share_source() {
 	cp "$root"/build/_deps/ganesha/*.orig.tar.* "$work/shared/tarball"
 	cp "$root/build/_deps/ganesha/config.h" "$work/shared"

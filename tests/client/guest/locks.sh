@@ -13,10 +13,10 @@ role, tag, pool = sys.argv[1], os.environ["round"], os.environ["pool"]
 path = pool + "/locks-" + tag
 
 def signal(what):
-    open(f"/mnt/work/{tag}-{what}", "w").close()
+    open(f"/mnt/shared/{tag}-{what}", "w").close()
 
 def wait(what):
-    while not os.path.exists(f"/mnt/work/{tag}-{what}"):
+    while not os.path.exists(f"/mnt/shared/{tag}-{what}"):
         time.sleep(0.05)
 
 def refused(lock, *args):

@@ -4,7 +4,7 @@
 . /run/tests/lib/guest.sh
 
 mkdir /tmp/truth
-tar -xf /mnt/work/tarball --strip-components=2 -C /tmp/truth --no-same-owner --wildcards '*/src/FSAL'
+tar -xf /mnt/shared/tarball --strip-components=2 -C /tmp/truth --no-same-owner --wildcards '*/src/FSAL'
 mount_pool 4.1
 cd $pool
 for ((round = $(find . -maxdepth 1 -name "copy-*" | wc -l); ; round++)); do
@@ -12,6 +12,6 @@ for ((round = $(find . -maxdepth 1 -name "copy-*" | wc -l); ; round++)); do
 	remount
 	for ((i = 0; i <= round; i += 3)); do diff -r /tmp/truth "copy-$i"; done
 	signal "round-$round"
-	[ ! -e /mnt/work/stop ] || break
+	[ ! -e /mnt/shared/stop ] || break
 done
 unmount_pool

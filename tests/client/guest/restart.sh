@@ -72,7 +72,7 @@ def link():
     os.unlink(name)
     files[f"l{serial}"] = files.pop(name)
 
-while not os.path.exists("/mnt/work/stop"):
+while not os.path.exists("/mnt/shared/stop"):
     step = rng.choice((create, create, rewrite, rename, unlink, link))
     if step is create or len(files) > 1:
         step()

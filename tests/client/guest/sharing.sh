@@ -26,7 +26,7 @@ if [ "$role" = writer ]; then
 	mkdir "$dir"
 	for i in 1 2 3 4 5; do
 		head -c $((i * 100000)) /dev/urandom > "$dir/file"
-		md5sum < "$dir/file" > /mnt/work/sum
+		md5sum < "$dir/file" > /mnt/shared/sum
 		did
 	done
 	for i in 1 2 3; do # same size, same file: only the data changes
@@ -53,7 +53,7 @@ if [ "$role" = writer ]; then
 else
 	for i in 1 2 3 4 5; do
 		look
-		same "$(cat /mnt/work/sum)" "$(md5sum < "$dir/file")"
+		same "$(cat /mnt/shared/sum)" "$(md5sum < "$dir/file")"
 		seen
 	done
 	for i in 1 2 3; do
@@ -69,7 +69,7 @@ else
 	look
 	soon test -e "$dir/sub/deeper"
 	soon test ! -e "$dir/moved"
-	same "$(cat /mnt/work/sum)" "$(md5sum <&6)"
+	same "$(cat /mnt/shared/sum)" "$(md5sum <&6)"
 	seen
 	look
 	soon grep -qs new "$dir/sub/deeper"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-3.0-or-later
 # A real source tree: unpacked, compared, compiled in parallel, kept in git, removed.
 . /run/tests/lib/guest.sh
-tarball=/mnt/work/tarball
+tarball=/mnt/shared/tarball
 
 unpack() {
 	tar -xf "$tarball" --strip-components=1 -C "$1" --no-same-owner
@@ -22,10 +22,10 @@ tree() {
 
 compile() {
 	cp -a /run/tests/client/guest/compile.mk Makefile
-	make -s -j 8 TREE=src CONFIG=/mnt/work > /dev/null
+	make -s -j 8 TREE=src CONFIG=/mnt/shared > /dev/null
 	./program
 	touch src/src/avl/avl.c
-	make -s -j 8 TREE=src CONFIG=/mnt/work | grep -q avl.c
+	make -s -j 8 TREE=src CONFIG=/mnt/shared | grep -q avl.c
 	make -s clean
 	[ ! -e program ]
 }
