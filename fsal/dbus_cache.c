@@ -34,7 +34,8 @@ static int set_limits(struct request *rq)
 		return request_fail(rq, -EINVAL, "no limit given: set arc_max or dirty_max");
 	r = tarn_engine_set_limits(rq->engine, rq->options.arc_max, rq->options.dirty_max);
 	if (r == -EINVAL)
-		return request_fail(rq, r, "the limit is out of range for this machine's memory");
+		return request_fail(rq, r,
+				    "a limit is at least 8 MiB and at most this machine's memory");
 	return r;
 }
 

@@ -425,9 +425,10 @@ static void format_size(char out[32], uint64_t n, bool raw)
 		snprintf(out, 32, "%" PRIu64 "B", n);
 	else
 		snprintf(out, 32,
-			 v < 10    ? "%.2f%c"
-			 : v < 100 ? "%.1f%c"
-				   : "%.0f%c",
+			 v == (double)(uint64_t)v ? "%.0f%c"
+			 : v < 9.995              ? "%.2f%c"
+			 : v < 99.95              ? "%.1f%c"
+						  : "%.0f%c",
 			 v, units[unit]);
 }
 

@@ -124,7 +124,8 @@ static int choose(struct tarn_engine *engine, const struct tarn_import_spec *spe
 	if (*out)
 		return 0;
 	if (spec->name)
-		return fail(err, -ENOENT, "no pool '%s' was found", spec->name);
+		return fail(err, -ENOENT, "no pool '%s' was found; -d says where to look",
+			    spec->name);
 	return fail(err, -ENOENT, "no pool with the GUID %llu was found",
 		    (unsigned long long)spec->guid);
 }

@@ -193,7 +193,7 @@ static void test_bad_arguments(void **state)
 		   "sa{sv}", "p", 1, "force", "s", "yes");
 	CALL_FAILS("InvalidArgument", "unknown kind of group 'raid9': use single or mirror", "Pool",
 		   "Add", "sa(sas)a{sv}", "p", 1, "raid9", 1, "/a", 0);
-	CALL_FAILS("InvalidArgument", "the limit is out of range for this machine's memory",
+	CALL_FAILS("InvalidArgument", "a limit is at least 8 MiB and at most this machine's memory",
 		   "Cache", "SetLimits", "a{sv}", 1, "arc_max", "t", (uint64_t)1);
 	CALL_FAILS("InvalidArgument", "no limit given: set arc_max or dirty_max", "Cache",
 		   "SetLimits", "a{sv}", 0);

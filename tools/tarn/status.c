@@ -162,7 +162,7 @@ static void print_candidate(struct json_object *pool)
 void print_candidates(struct json_object *pools)
 {
 	if (json_object_array_length(pools) == 0)
-		puts("no pools available to import");
+		puts("no pools available to import; -d says where to look");
 	for (size_t i = 0; i < json_object_array_length(pools); i++) {
 		if (i)
 			putchar('\n');
