@@ -241,7 +241,7 @@ static void export_ops_init(struct export_ops *ops)
 	ops->get_quota = op_get_quota;
 	ops->set_quota = op_set_quota;
 	handle_export_ops(ops);
-	open_export_ops(ops);
+	state_export_ops(ops);
 }
 
 /* ---- configuration ---- */

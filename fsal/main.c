@@ -250,6 +250,7 @@ static int unload(struct fsal_module *module)
 		TARN.engine = NULL;
 		pool_list_close(&TARN.pools);
 	}
+	states_fini();
 	return default_unload(module);
 }
 
@@ -259,6 +260,7 @@ MODULE_INIT void tarn_fsal_load(void)
 			  FSAL_ID_NO_PNFS) != 0)
 		return; /* ganesha has said why */
 	default_unload = TARN.fsal.m_ops.unload;
+	states_init();
 	TARN.fsal.m_ops.init_config = init_config;
 	TARN.fsal.m_ops.create_export = export_create;
 	TARN.fsal.m_ops.update_export = export_update;

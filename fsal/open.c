@@ -341,6 +341,7 @@ static fsal_status_t op_close2(struct fsal_obj_handle *handle, struct state_t *s
 {
 	if (fd_of(state)->openflags != FSAL_O_CLOSED)
 		open_drop(object_of(handle), state);
+	state_end(state);
 	return ok();
 }
 
@@ -389,16 +390,6 @@ static fsal_status_t op_merge(struct fsal_obj_handle *handle, struct fsal_obj_ha
 	return status;
 }
 
-static struct state_t *op_alloc_state(struct fsal_export *export, enum state_type type,
-				      struct state_t *related)
-{
-	struct tarn_state *state = gsh_calloc(1, sizeof(*state));
-
-	static_assert(offsetof(struct tarn_state, fd) == sizeof(struct state_t),
-		      "ganesha's helpers look for the fd there");
-	return init_state(&state->state, export, type, related);
-}
-
 void open_ops(struct fsal_obj_ops *ops)
 {
 	ops->open2 = op_open2;
@@ -407,9 +398,4 @@ void open_ops(struct fsal_obj_ops *ops)
 	ops->close = op_close;
 	ops->close2 = op_close2;
 	ops->merge = op_merge;
-}
-
-void open_export_ops(struct export_ops *ops)
-{
-	ops->alloc_state = op_alloc_state;
 }

@@ -50,6 +50,9 @@ struct tarn_module {
 	atomic_uint durable_now;     /* workers that do */
 	atomic_uint_fast64_t io_now; /* bytes of READ and WRITE under way */
 	atomic_bool dbus_started;
+
+	pthread_mutex_t ended_lock;
+	struct glist_head ended; /* states that only the module refers to, or soon will */
 };
 extern struct tarn_module TARN;
 
@@ -95,6 +98,7 @@ struct tarn_object {
 struct tarn_state {
 	struct state_t state;
 	struct fsal_fd fd;
+	struct glist_head ended; /* in the module's list, or null */
 };
 
 struct tarn_export {
@@ -117,6 +121,14 @@ static inline struct tarn_export *export_of(struct fsal_export *export)
 {
 	return container_of(export, struct tarn_export, export);
 }
+
+/* state.c */
+
+void state_export_ops(struct export_ops *ops);
+/* At the end of close2(): a state that ganesha has deleted is kept until nobody refers to it. */
+void state_end(struct state_t *state);
+void states_init(void);
+void states_fini(void);
 
 /* handle.c. The object functions need op_ctx with this FSAL's export. */
 
@@ -169,7 +181,6 @@ fsal_status_t pools_statfs(struct tarn_statfs *sum);
 /* namei.c, open.c, io.c, xattr.c: their methods */
 void namei_ops(struct fsal_obj_ops *ops);
 void open_ops(struct fsal_obj_ops *ops);
-void open_export_ops(struct export_ops *ops);
 void io_ops(struct fsal_obj_ops *ops);
 void xattr_ops(struct fsal_obj_ops *ops);
 /* Whether deny modes of others forbid access (FSAL_O_READ, FSAL_O_WRITE) by this state. */
