@@ -54,28 +54,37 @@ def rewrite():
     data[at:at + len(patch)] = patch
     files[name] = bytes(data)
 
+def once(call, *args, done):
+    """A killed server may have done what it did not answer: what is sent again then fails so.
+    Whether it was done right is seen in the end."""
+    try:
+        call(*args)
+    except done:
+        pass
+
 def rename():
     a, b = rng.choice(list(files)), rng.choice(list(files))
-    os.rename(a, b)
+    once(os.rename, a, b, done=FileNotFoundError)
     files[b] = files.pop(a)
 
 def unlink():
     name = rng.choice(list(files))
-    os.unlink(name)
+    once(os.unlink, name, done=FileNotFoundError)
     del files[name]
 
 def link():
     global serial
     serial += 1
     name = rng.choice(list(files))
-    os.link(name, f"l{serial}")
-    os.unlink(name)
+    once(os.link, name, f"l{serial}", done=FileExistsError)
+    once(os.unlink, name, done=FileNotFoundError)
     files[f"l{serial}"] = files.pop(name)
 
 while not os.path.exists("/mnt/shared/stop"):
     step = rng.choice((create, create, rewrite, rename, unlink, link))
     if step is create or len(files) > 1:
         step()
+        open("/mnt/shared/goes-on-" + os.path.basename(base), "w").close()
 
 locked.write(b"x")
 locked.flush()
