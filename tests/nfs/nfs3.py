@@ -30,6 +30,13 @@ class NfsError(Exception):
         self.status = status
 
 
+class Denied(NfsError):
+    """The server refused the call itself, by its credentials or its export."""
+
+    def __init__(self):
+        super().__init__(-1)
+
+
 def u32(n):
     return struct.pack(">I", n)
 
@@ -146,7 +153,9 @@ class Client:
             data += exactly(mark & 0x7fffffff)
         reply = Reply(data)
         xid = reply.u32()
-        assert (reply.u32(), reply.u32()) == (1, 0), "RPC call denied"
+        assert reply.u32() == 1, "not an RPC reply"
+        if reply.u32() != 0:
+            raise Denied
         reply.u32()
         reply.opaque()
         state = reply.u32()
