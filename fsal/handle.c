@@ -226,17 +226,8 @@ static void op_handle_to_key(struct fsal_obj_handle *handle, struct gsh_buffdesc
 	out->len = sizeof(object->key);
 }
 
-/* MDCACHE keeps a directory's entries in the order of their cookies. */
-static int op_dirent_cmp(struct fsal_obj_handle *dir, const char *name1, fsal_cookie_t cookie1,
-			 const char *name2, fsal_cookie_t cookie2)
-{
-	(void)dir, (void)name1, (void)name2;
-	return cookie1 < cookie2 ? -1 : cookie1 > cookie2;
-}
-
 void handle_ops(struct fsal_obj_ops *ops)
 {
-	ops->dirent_cmp = op_dirent_cmp;
 	ops->release = op_release;
 	ops->handle_to_wire = op_handle_to_wire;
 	ops->handle_to_key = op_handle_to_key;

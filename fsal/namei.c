@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
-/* Names: lookup, listing, and what makes, moves and removes entries. */
+/* Names: lookup, and what makes, moves and removes entries. Listings are in listing.c. */
 #include "tarn_fsal.h"
 
 #include <errno.h>
@@ -91,76 +91,6 @@ static fsal_status_t op_lookup(struct fsal_obj_handle *handle, const char *name,
 	else
 		*out = &object->handle;
 	return status;
-}
-
-struct listing {
-	fsal_readdir_cb cb;
-	void *dir_state;
-	attrmask_t attrmask;
-	fsal_status_t status;
-};
-
-static bool list_entry(void *arg, const struct tarn_dirent *entry)
-{
-	struct listing *listing = arg;
-	struct fsal_attrlist attrs;
-
-	fsal_prepare_attrs(&attrs, listing->attrmask);
-	fsal_status_t status = attrs_optional(entry->inode, NULL, &attrs);
-	if (status.major == ERR_FSAL_STALE) {
-		/* Removed since the listing came by. */
-		fsal_release_attrs(&attrs);
-		return true;
-	}
-	if (FSAL_IS_ERROR(status)) {
-		listing->status = status;
-		fsal_release_attrs(&attrs);
-		return false;
-	}
-	struct tarn_object *object = object_new(tarn_inode_ref(entry->inode));
-	/* Ends with MDCACHE's chunk: it holds the directory's lock meanwhile. */
-	bool more = listing->cb(entry->name, &object->handle, &attrs, listing->dir_state,
-				cookie_to_fsal(entry->cookie)) < DIR_READAHEAD;
-	fsal_release_attrs(&attrs);
-	return more;
-}
-
-static fsal_status_t op_readdir(struct fsal_obj_handle *handle, fsal_cookie_t *whence,
-				void *dir_state, fsal_readdir_cb cb, attrmask_t attrmask, bool *eof)
-{
-	struct listing listing = {
-	    .cb = cb, .dir_state = dir_state, .attrmask = attrmask, .status = ok()};
-	struct tarn_inode *dir;
-	int r = object_inode(object_of(handle), &dir);
-
-	if (r != 0)
-		return status_of(r);
-	*eof = false;
-	r = tarn_readdir(dir, cookie_from_fsal(whence), list_entry, &listing, eof);
-	tarn_inode_put(dir);
-	return r != 0 ? status_of(r) : listing.status;
-}
-
-/*
- * MDCACHE asks where a new name belongs. It keeps removed names in place until their chunk
- * goes, so a name with the cookie of a removed one, as renaming over a name makes it, does not
- * fit in: 0 lets MDCACHE read the directory again.
- */
-static fsal_cookie_t op_compute_readdir_cookie(struct fsal_obj_handle *handle, const char *name)
-{
-	struct tarn_object *object = object_of(handle);
-	struct tarn_inode *dir;
-	uint64_t cookie;
-
-	if (object->cookie_kept) {
-		object->cookie_kept = false;
-		return 0;
-	}
-	if (object_inode(object, &dir) != 0)
-		return 0;
-	int r = tarn_cookie(dir, name, &cookie);
-	tarn_inode_put(dir);
-	return r == 0 ? cookie_to_fsal(cookie) : 0;
 }
 
 static fsal_status_t op_readlink(struct fsal_obj_handle *handle, struct gsh_buffdesc *out,
@@ -341,10 +271,7 @@ static fsal_status_t op_rename(struct fsal_obj_handle *handle, struct fsal_obj_h
 	}
 	fsal_status_t status = try_later();
 	if (durable_reserve()) {
-		uint64_t cookie;
-		bool replaces = tarn_cookie(to_dir, to, &cookie) == 0;
 		r = tarn_rename(&cred, from_dir, from, to_dir, to, NULL, NULL, &token);
-		object_of(to_handle)->cookie_kept = r == 0 && replaces;
 		status = durable_finish(from_dir, r, token);
 	}
 	tarn_inode_put(to_dir);
@@ -379,8 +306,6 @@ static fsal_status_t op_unlink(struct fsal_obj_handle *dir_handle, struct fsal_o
 void namei_ops(struct fsal_obj_ops *ops)
 {
 	ops->lookup = op_lookup;
-	ops->readdir = op_readdir;
-	ops->compute_readdir_cookie = op_compute_readdir_cookie;
 	ops->readlink = op_readlink;
 	ops->mkdir = op_mkdir;
 	ops->mknode = op_mknode;

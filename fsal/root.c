@@ -14,9 +14,9 @@
 #define POOLS_EXPIRE 1 /* seconds */
 
 /* A name's place in the listing: the same whatever other pools there are. */
-static fsal_cookie_t pool_cookie(uint64_t guid)
+static uint64_t pool_cookie(uint64_t guid)
 {
-	return cookie_to_fsal(FIRST_COOKIE + guid % ((1ULL << 31) - 2 * FIRST_COOKIE));
+	return FIRST_COOKIE + guid % ((1ULL << 31) - FIRST_COOKIE);
 }
 
 /* name's root directory; -ENOENT also when no such pool is imported. */
@@ -40,7 +40,7 @@ static int pool_root(const char *name, struct tarn_inode **out)
 /* A pool in the listing. */
 struct entry {
 	char name[TARN_POOL_NAME_MAX + 1];
-	fsal_cookie_t cookie;
+	uint64_t cookie;
 	struct tarn_inode *root; /* referenced */
 };
 
@@ -105,45 +105,25 @@ static fsal_status_t op_lookup(struct fsal_obj_handle *dir, const char *name,
 	return status;
 }
 
-static fsal_status_t op_readdir(struct fsal_obj_handle *dir, fsal_cookie_t *whence, void *dir_state,
-				fsal_readdir_cb cb, attrmask_t attrmask, bool *eof)
+int pools_list(uint64_t after, bool (*fn)(void *arg, const struct tarn_dirent *entry), void *arg,
+	       bool *eof)
 {
 	struct entry *entries;
-	uint32_t count, i;
-	fsal_cookie_t after = whence ? *whence : 0;
+	uint32_t count;
 	int r = entries_get(&entries, &count);
 
-	(void)dir;
 	if (r != 0)
-		return status_of(r);
+		return r;
 	*eof = true;
-	for (i = 0; i < count && *eof; i++) {
-		struct fsal_attrlist attrs;
+	for (uint32_t i = 0; i < count && *eof; i++) {
+		struct tarn_dirent dirent = {
+		    .name = entries[i].name, .cookie = entries[i].cookie, .inode = entries[i].root};
 
-		if (entries[i].cookie <= after)
-			continue;
-		fsal_prepare_attrs(&attrs, attrmask);
-		if (!FSAL_IS_ERROR(attrs_optional(entries[i].root, NULL, &attrs))) {
-			struct tarn_object *object = object_new(tarn_inode_ref(entries[i].root));
-			*eof = cb(entries[i].name, &object->handle, &attrs, dir_state,
-				  entries[i].cookie) < DIR_READAHEAD;
-		}
-		fsal_release_attrs(&attrs);
+		if (dirent.cookie > after)
+			*eof = fn(arg, &dirent);
 	}
 	entries_free(entries, count);
-	return ok();
-}
-
-static fsal_cookie_t op_compute_readdir_cookie(struct fsal_obj_handle *dir, const char *name)
-{
-	struct tarn_inode *inode;
-
-	(void)dir;
-	if (pool_root(name, &inode) != 0)
-		return 0;
-	fsal_cookie_t cookie = pool_cookie(tarn_dataset_pool_guid(tarn_inode_dataset(inode)));
-	tarn_inode_put(inode);
-	return cookie;
+	return 0;
 }
 
 static fsal_status_t op_getattrs(struct fsal_obj_handle *dir, struct fsal_attrlist *out)
@@ -286,8 +266,6 @@ static fsal_status_t op_listxattrs(struct fsal_obj_handle *dir, count4 max, nfs_
 void pools_ops(struct fsal_obj_ops *ops)
 {
 	ops->lookup = op_lookup;
-	ops->readdir = op_readdir;
-	ops->compute_readdir_cookie = op_compute_readdir_cookie;
 	ops->getattrs = op_getattrs;
 	ops->mkdir = op_mkdir;
 	ops->mknode = op_mknode;

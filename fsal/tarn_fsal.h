@@ -89,9 +89,6 @@ struct tarn_object {
 	struct fsal_share share;
 	unsigned opens;     /* with a state; the inode is open in the engine while > 0 */
 	unsigned stateless; /* opens that ganesha counts and ends with close() */
-	/* A directory's, under MDCACHE's lock of its content: the name just made by a rename
-	   has the cookie of the one that it replaced. */
-	bool cookie_kept;
 };
 
 /* An open or lock state; fsal_fd must follow, ganesha's helpers look for it there. */
@@ -160,23 +157,17 @@ int export_bind(struct tarn_export *export, struct tarn_inode *dir, const struct
 /* Whether the export is bound, and to what. */
 bool export_root(struct tarn_export *export, struct identity *root, struct handle_key *key);
 
-/*
- * Cookies on the wire are the engine's plus one. MDCACHE takes an entry with FIRST_COOKIE for
- * one whose cookie may change, and damages its trees when a second one appears.
- */
-static inline fsal_cookie_t cookie_to_fsal(uint64_t cookie)
-{
-	return cookie + 1;
-}
-
-static inline uint64_t cookie_from_fsal(const fsal_cookie_t *whence)
-{
-	return whence && *whence > 0 ? *whence - 1 : 0;
-}
-
 /* root.c */
 void pools_ops(struct fsal_obj_ops *ops);
+/* As tarn_readdir(). */
+int pools_list(uint64_t after, bool (*fn)(void *arg, const struct tarn_dirent *entry), void *arg,
+	       bool *eof);
 fsal_status_t pools_statfs(struct tarn_statfs *sum);
+
+/* listing.c */
+
+/* Of an export being made: the one above it, which is MDCACHE's. */
+void listing_export(struct fsal_export *mdcache);
 
 /* namei.c, open.c, io.c, xattr.c: their methods */
 void namei_ops(struct fsal_obj_ops *ops);

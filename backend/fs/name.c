@@ -1209,31 +1209,3 @@ int tarn_readdir(struct tarn_inode *dir, uint64_t cookie,
 	dataset_leave(dir->ds);
 	return err;
 }
-
-int tarn_cookie(struct tarn_inode *dir, const char *name, uint64_t *cookie)
-{
-	struct tarn_dataset *child;
-	struct entry e;
-	struct fs *fs;
-	int err = name_check(name);
-
-	if (!err && dir->type != TARN_DIR)
-		err = -ENOTDIR;
-	if (!err)
-		err = fs_enter(dir, &fs);
-	if (err)
-		return err;
-	child = child_dataset(dir, name);
-	if (child) {
-		*cookie = CHILD_COOKIE + child->id;
-		tarn_dataset_put(child);
-	} else {
-		alock_read(&dir->lock);
-		err = entry_read(fs, dir, name, &e);
-		alock_unlock(&dir->lock);
-		if (!err)
-			*cookie = e.cookie;
-	}
-	dataset_leave(dir->ds);
-	return err;
-}

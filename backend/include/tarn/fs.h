@@ -166,8 +166,6 @@ struct tarn_dirent {
    is held during fn. An entry that stays in place during the listing appears exactly once. */
 int tarn_readdir(struct tarn_inode *dir, uint64_t cookie,
 		 bool (*fn)(void *arg, const struct tarn_dirent *entry), void *arg, bool *eof);
-/* The cookie of one name: for caches of directory chunks. */
-int tarn_cookie(struct tarn_inode *dir, const char *name, uint64_t *cookie);
 
 /* ---- data ---- */
 

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+/*
+ * READDIR, past MDCACHE's cache of directory entries.
+ *
+ * In ganesha 4.3 that cache is no place for a directory that changes or has several readers
+ * (mdcache_readdir_chunked()). A reader that waits for the directory's lock while another fills
+ * the next chunks links the wrong ones afterwards, and a removed entry whose chunk is read anew
+ * takes the rest of it along: listings then lack names, silently, or fail as a whole with
+ * ESTALE. Without chunks (Dir_Chunk = 0) ganesha overwrites its cached attributes with older
+ * ones, and reads them without a lock. The cached attributes and objects themselves are sound.
+ *
+ * So readdir() of MDCACHE's objects is replaced: the entries come from the engine, the objects
+ * and attributes for them from MDCACHE. Ganesha has no place for that. The export above ours is
+ * made to look up its root through a function of ours; what it finds shows the methods.
+ */
+#include "tarn_fsal.h"
+
+typedef fsal_status_t (*lookup_path_fn)(struct fsal_export *export, const char *path,
+					struct fsal_obj_handle **out, struct fsal_attrlist *attrs);
+typedef fsal_status_t (*readdir_fn)(struct fsal_obj_handle *dir, fsal_cookie_t *whence,
+				    void *dir_state, fsal_readdir_cb cb, attrmask_t attrmask,
+				    bool *eof);
+
+/* MDCACHE's own. Set when exports are made, before clients can reach them. */
+static lookup_path_fn mdcache_lookup_path;
+static _Atomic(readdir_fn) mdcache_readdir;
+
+struct listing {
+	fsal_readdir_cb cb;
+	void *dir_state;
+	attrmask_t attrmask;
+	fsal_status_t status;
+};
+
+/* MDCACHE's object for inode, with attributes. STALE: removed since the listing came by. */
+static fsal_status_t object_above(struct tarn_inode *inode, struct fsal_attrlist *attrs,
+				  struct fsal_obj_handle **out)
+{
+	struct identity id = inode_identity(inode);
+	struct handle_key key = key_of_inode(&id);
+	struct gsh_buffdesc fh = {.addr = &key, .len = sizeof(key)};
+	struct fsal_export *mdcache = op_ctx->fsal_export;
+	/* It would not let go of the object when it can't get the attributes. */
+	fsal_status_t status = mdcache->exp_ops.create_handle(mdcache, &fh, out, NULL);
+
+	if (FSAL_IS_ERROR(status))
+		return status;
+	status = (*out)->obj_ops->getattrs(*out, attrs);
+	if (FSAL_IS_ERROR(status))
+		(*out)->obj_ops->put_ref(*out);
+	return status;
+}
+
+static bool list_entry(void *arg, const struct tarn_dirent *entry)
+{
+	struct listing *listing = arg;
+	struct fsal_obj_handle *object;
+	struct fsal_attrlist attrs;
+	bool more = true;
+
+	fsal_prepare_attrs(&attrs, listing->attrmask);
+	fsal_status_t status = object_above(entry->inode, &attrs, &object);
+	if (!FSAL_IS_ERROR(status)) {
+		/* It takes the reference to the object. */
+		more = listing->cb(entry->name, object, &attrs, listing->dir_state, entry->cookie) <
+		       DIR_TERMINATE;
+	} else if (status.major != ERR_FSAL_STALE) {
+		listing->status = status;
+		more = false;
+	}
+	fsal_release_attrs(&attrs);
+	return more;
+}
+
+/* Ours beneath MDCACHE's: the key that it tells lies in it. */
+static struct tarn_object *object_beneath(struct fsal_obj_handle *handle)
+{
+	struct gsh_buffdesc key;
+
+	handle->obj_ops->handle_to_key(handle, &key);
+	return container_of(key.addr, struct tarn_object, key);
+}
+
+static int inode_beneath(struct tarn_object *object, struct tarn_inode **out)
+{
+	struct fsal_export *mdcache = op_ctx->fsal_export;
+
+	op_ctx->fsal_export = mdcache->sub_export;
+	int r = object_inode(object, out);
+	op_ctx->fsal_export = mdcache;
+	return r;
+}
+
+/* MDCACHE serves the exports of other FSALs with the same method. */
+static bool is_ours(void)
+{
+	struct fsal_export *beneath = op_ctx->fsal_export->sub_export;
+
+	return beneath && beneath->fsal == &TARN.fsal;
+}
+
+static fsal_status_t readdir_above(struct fsal_obj_handle *dir, fsal_cookie_t *whence,
+				   void *dir_state, fsal_readdir_cb cb, attrmask_t attrmask,
+				   bool *eof)
+{
+	struct listing listing = {
+	    .cb = cb, .dir_state = dir_state, .attrmask = attrmask, .status = ok()};
+	uint64_t after = whence ? *whence : 0;
+	struct tarn_object *object;
+	struct tarn_inode *inode;
+	int r;
+
+	if (!is_ours())
+		return atomic_load(&mdcache_readdir)(dir, whence, dir_state, cb, attrmask, eof);
+	*eof = false;
+	object = object_beneath(dir);
+	if (object->key.kind == HANDLE_POOLS) {
+		r = pools_list(after, list_entry, &listing, eof);
+	} else {
+		r = inode_beneath(object, &inode);
+		if (r == 0) {
+			r = tarn_readdir(inode, after, list_entry, &listing, eof);
+			tarn_inode_put(inode);
+		}
+	}
+	return r != 0 ? status_of(r) : listing.status;
+}
+
+static fsal_status_t lookup_path_above(struct fsal_export *export, const char *path,
+				       struct fsal_obj_handle **out, struct fsal_attrlist *attrs)
+{
+	fsal_status_t status = mdcache_lookup_path(export, path, out, attrs);
+
+	if (!FSAL_IS_ERROR(status) && (*out)->obj_ops->readdir != readdir_above) {
+		atomic_store(&mdcache_readdir, (*out)->obj_ops->readdir);
+		(*out)->obj_ops->readdir = readdir_above;
+	}
+	return status;
+}
+
+void listing_export(struct fsal_export *mdcache)
+{
+	mdcache_lookup_path = mdcache->exp_ops.lookup_path;
+	mdcache->exp_ops.lookup_path = lookup_path_above;
+}
