@@ -1449,6 +1449,28 @@ static void test_metadata_only(void **state)
 	assert_true(result.read < LARGE);
 }
 
+/* The dataset "gone", of files with so many keys that it is destroyed in many steps. */
+static void fill_gone(void)
+{
+	const struct tarn_prop prop = {"recordsize", "4K"};
+	struct tarn_inode *root, *inode;
+	struct tarn_dataset *gone;
+	struct tarn_error err = {0};
+	char name[32];
+
+	assert_int_equal(tarn_dataset_create(f.engine, "tank/gone", &prop, 1, false, &err), 0);
+	assert_int_equal(tarn_dataset_open(f.engine, "tank/gone", NULL, &gone), 0);
+	assert_int_equal(tarn_root(gone, &root), 0);
+	for (unsigned i = 0; i < 20; i++) {
+		snprintf(name, sizeof(name), "file%u", i);
+		inode = make(root, name, TARN_REG);
+		fill(inode, 300000, i);
+		tarn_inode_put(inode);
+	}
+	tarn_inode_put(root);
+	tarn_dataset_put(gone);
+}
+
 /* Files that come and go, some of them open when the pool goes, datasets too. */
 static void stir(uint64_t *seed)
 {
@@ -1459,7 +1481,7 @@ static void stir(uint64_t *seed)
 
 	assert_int_equal(tarn_dataset_open(f.engine, FIXTURE_POOL, NULL, &f.ds), 0);
 	assert_int_equal(tarn_root(f.ds, &root), 0);
-	assert_int_equal(tarn_dataset_create(f.engine, "tank/gone", NULL, 0, false, &err), 0);
+	fill_gone();
 	for (unsigned i = 0; i < 200; i++) {
 		struct tarn_inode *inode;
 
@@ -1477,6 +1499,7 @@ static void stir(uint64_t *seed)
 	assert_int_equal(tarn_open(open), 0);
 	assert_int_equal(tarn_unlink(NULL, root, "open", 0, NULL, &token), 0);
 	assert_int_equal(tarn_dataset_destroy(f.engine, "tank/gone", false, 0, &err), 0);
+	usleep((unsigned)(test_random(seed) % 3000)); /* export finds it gone to any extent */
 	tarn_inode_put(root);
 	tarn_dataset_put(f.ds);
 	f.ds = NULL;
