@@ -11,9 +11,9 @@
  * belongs to the device from submission to completion.
  *
  * Requests may complete in any order; a flush covers the writes that had completed
- * before it was submitted, and nothing else. Errors are -errno as the kernel gave
- * them (a media error may be -ENODATA, a vanished drive -ENXIO or -ENOSPC): callers
- * must treat every error alike and never take one for "no space".
+ * before it was submitted, and nothing else. A durable write covers itself alone. Errors are -errno
+ * as the kernel gave them (a media error may be -ENODATA, a vanished drive -ENXIO or -ENOSPC):
+ * callers must treat every error alike and never take one for "no space".
  */
 #ifndef TARN_DEV_DEV_H
 #define TARN_DEV_DEV_H
@@ -40,6 +40,7 @@ struct dev_io {
 	struct iovec *iov; /* read, write: each base and length a multiple of SECTOR_SIZE;
 			      the array must live until completion */
 	int iovcnt;        /* at most DEV_MAX_IOV */
+	bool durable;      /* write: completes only when on stable storage, without a flush */
 	int result;        /* set before done(): 0 or -errno; short transfers are -EIO */
 	void (*done)(struct dev_io *io);
 	void *owner; /* the caller's */

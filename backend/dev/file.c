@@ -35,8 +35,9 @@ static int transfer(struct file_dev *f, struct dev_io *io)
 		int count = dev_rest(io, &iov);
 		off_t offset = io->offset + io->moved;
 
-		n = io->op == DEV_READ ? preadv(f->fd, iov, count, offset)
-				       : pwritev(f->fd, iov, count, offset);
+		n = io->op == DEV_READ
+			? preadv(f->fd, iov, count, offset)
+			: pwritev2(f->fd, iov, count, offset, io->durable ? RWF_DSYNC : 0);
 		rc = dev_advance(io, n < 0 ? -errno : n);
 	} while (rc > 0);
 	return rc;

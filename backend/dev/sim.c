@@ -383,6 +383,25 @@ static void read_sectors(struct sim *sim, struct dev_io *io)
 	}
 }
 
+/* Makes the newest write durable, alone: in its place, older ones have nothing else to bring. */
+static void settle(struct sim *sim, struct unflushed *newest)
+{
+	struct unflushed *w;
+
+	for (w = TAILQ_FIRST(&sim->unflushed); w != newest; w = TAILQ_NEXT(w, link)) {
+		for (uint64_t i = 0; i < newest->count; i++) {
+			uint64_t at = newest->first + i - w->first;
+
+			if (at >= w->count)
+				continue;
+			sector_drop(w->sectors[at]);
+			w->sectors[at] = sector_hold(newest->sectors[i]);
+		}
+	}
+	apply(sim->durable, newest, newest->count);
+	forget(sim, newest);
+}
+
 static void write_sectors(struct sim *sim, struct dev_io *io)
 {
 	uint64_t count = io->length / SECTOR_SIZE, n = 0;
@@ -404,6 +423,8 @@ static void write_sectors(struct sim *sim, struct dev_io *io)
 	apply(sim->current, w, count);
 	TAILQ_INSERT_TAIL(&sim->unflushed, w, link);
 	sim->unflushed_count++;
+	if (io->durable)
+		settle(sim, w);
 }
 
 static void flush(struct sim *sim, uint64_t upto)

@@ -5,10 +5,11 @@
  *
  * Content model: `durable` is what survives a power cut; writes since the last good
  * flush are kept in order as unflushed writes on top of it. A flush makes durable what
- * had been written when it was submitted, no more. A discard is a write of zeros, counted
- * among the writes. Reads see all writes. All functions may be called from any thread, the
- * callback too. Each open device has one thread, which completes requests one by one, by
- * default in the order of submission. Aborts when memory is short.
+ * had been written when it was submitted, no more. A durable write is durable as soon as it is
+ * made, and what older unflushed writes had in its place has lost its meaning. A discard is a write
+ * of zeros, counted among the writes. Reads see all writes. All functions may be called from any
+ * thread, the callback too. Each open device has one thread, which completes requests one by one,
+ * by default in the order of submission. Aborts when memory is short.
  */
 #ifndef TARN_DEV_SIM_H
 #define TARN_DEV_SIM_H

@@ -41,7 +41,8 @@ static void prepare(struct uring *u, struct dev_io *io)
 		if (io->op == DEV_READ)
 			io_uring_prep_readv(sqe, u->fd, iov, n, io->offset + io->moved);
 		else
-			io_uring_prep_writev(sqe, u->fd, iov, n, io->offset + io->moved);
+			io_uring_prep_writev2(sqe, u->fd, iov, n, io->offset + io->moved,
+					      io->durable ? RWF_DSYNC : 0);
 	}
 	io_uring_sqe_set_data(sqe, io);
 }

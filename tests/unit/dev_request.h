@@ -18,8 +18,8 @@ static inline void request_done(struct dev_io *io)
 	sem_post(&((struct request *)io->owner)->done);
 }
 
-static inline void request_start(struct request *r, struct dev *dev, enum dev_op op,
-				 uint64_t offset, void *buf, size_t length)
+static inline void request_prepare(struct request *r, enum dev_op op, uint64_t offset, void *buf,
+				   size_t length)
 {
 	r->iov = (struct iovec){.iov_base = buf, .iov_len = length};
 	r->io = (struct dev_io){.op = op,
@@ -30,6 +30,20 @@ static inline void request_start(struct request *r, struct dev *dev, enum dev_op
 				.done = request_done,
 				.owner = r};
 	sem_init(&r->done, 0, 0);
+}
+
+static inline void request_start(struct request *r, struct dev *dev, enum dev_op op,
+				 uint64_t offset, void *buf, size_t length)
+{
+	request_prepare(r, op, offset, buf, length);
+	dev_submit(dev, &r->io);
+}
+
+static inline void request_start_durable(struct request *r, struct dev *dev, uint64_t offset,
+					 void *buf, size_t length)
+{
+	request_prepare(r, DEV_WRITE, offset, buf, length);
+	r->io.durable = true;
 	dev_submit(dev, &r->io);
 }
 

@@ -193,6 +193,49 @@ static void reaches_the_file(void **state)
 	free(buf);
 }
 
+/* How often the kernel has flushed a block device, field 16 of its statistics. */
+static unsigned long long kernel_flushes(const char *path)
+{
+	unsigned long long flushes;
+	char stats[64];
+	FILE *file;
+
+	snprintf(stats, sizeof(stats), "/sys/block/%s/stat", strrchr(path, '/') + 1);
+	file = fopen(stats, "re");
+	assert_non_null(file);
+	assert_int_equal(fscanf(file,
+				"%*u %*u %*u %*u %*u %*u %*u %*u %*u %*u %*u %*u %*u %*u %*u %llu",
+				&flushes),
+			 1);
+	fclose(file);
+	return flushes;
+}
+
+/* A loop device has a volatile cache and no writes that go past it: the kernel must flush for
+   each durable write. */
+static void durable_writes_are_flushed_by_the_kernel(void **state)
+{
+	struct setup *s = ready(state);
+	uint8_t *buf = dev_buf_alloc(AT(4));
+	struct request r;
+	unsigned long long before = 0;
+
+	fill(buf, AT(4), 8);
+	if (s->target.loop)
+		before = kernel_flushes(s->path);
+	for (unsigned i = 0; i < 3; i++) {
+		request_start_durable(&r, s->dev, AT(7 + 4 * i), buf, AT(4));
+		assert_int_equal(request_wait(&r), 0);
+	}
+	if (s->target.loop)
+		assert_true(kernel_flushes(s->path) >= before + 3);
+	memset(buf, 0, AT(4));
+	assert_int_equal(dev_read(s->dev, AT(15), buf, AT(4)), 0);
+	assert_true(holds(buf, AT(4), 8));
+	assert_int_equal(s->dev->stats.flushes, 0);
+	free(buf);
+}
+
 static void scatters_and_gathers(void **state)
 {
 	struct setup *s = ready(state);
@@ -546,6 +589,7 @@ int main(void)
 		    T(tells_geometry, t),
 		    T(reads_back, t),
 		    T(reaches_the_file, t),
+		    T(durable_writes_are_flushed_by_the_kernel, t),
 		    T(scatters_and_gathers, t),
 		    T(many_threads_many_requests, t),
 		    T(requests_outlive_their_thread, t),

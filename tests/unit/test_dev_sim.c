@@ -256,6 +256,57 @@ static void flush_covers_only_what_had_completed(void **state)
 	free(second);
 }
 
+static int put_durably(struct setup *s, unsigned sector, unsigned count, uint8_t value)
+{
+	struct request r;
+
+	memset(s->buf, value, count * SECTOR_SIZE);
+	request_start_durable(&r, s->dev, AT(sector), s->buf, count * SECTOR_SIZE);
+	return request_wait(&r);
+}
+
+static void durable_write_covers_itself_alone(void **state)
+{
+	struct setup *s = *state;
+
+	assert_int_equal(put(s, 0, 4, 1), 0);
+	assert_int_equal(put_durably(s, 1, 2, 2), 0);
+	assert_int_equal(put(s, 2, 2, 3), 0);
+	static const struct {
+		enum sim_cut how;
+		uint64_t arg;
+		int expect[4];
+	} cases[] = {
+	    {SIM_CUT_NONE, 0, {0, 2, 2, 0}},
+	    {SIM_CUT_ALL, 0, {1, 2, 3, 3}},
+	    {SIM_CUT_ONLY, 0, {1, 2, 2, 1}},
+	    {SIM_CUT_ONLY, 1, {0, 2, 3, 3}},
+	};
+	assert_int_equal(sim_unflushed(s->sim), 2);
+	for (unsigned c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) {
+		for (unsigned i = 0; i < 4; i++)
+			assert_int_equal(peek_cut(s->sim, i, cases[c].how, cases[c].arg, 0),
+					 cases[c].expect[i]);
+	}
+	assert_int_equal(dev_flush(s->dev), 0);
+	static const int expect[] = {1, 2, 3, 3};
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_equal(peek_cut(s->sim, i, SIM_CUT_NONE, 0, 0), expect[i]);
+}
+
+static void failed_or_lost_durable_write_changes_nothing(void **state)
+{
+	struct setup *s = *state;
+
+	sim_fail(s->sim, DEV_WRITE, AT(1), AT(1), -EIO, 1);
+	assert_int_equal(put_durably(s, 1, 1, 1), -EIO);
+	assert_int_equal(get(s, 1), 0);
+	sim_lose_writes(s->sim, true);
+	assert_int_equal(put_durably(s, 1, 1, 2), 0);
+	assert_int_equal(get(s, 1), 0);
+	assert_int_equal(peek_cut(s->sim, 1, SIM_CUT_ALL, 0, 0), 0);
+}
+
 struct calls {
 	atomic_uint count;
 	unsigned wrong;
@@ -523,6 +574,8 @@ int main(void)
 	    T(medium_after_a_cut_is_a_medium),
 	    T(discard_is_a_write_of_zeros),
 	    T(flush_covers_only_what_had_completed),
+	    T(durable_write_covers_itself_alone),
+	    T(failed_or_lost_durable_write_changes_nothing),
 	    T(callback_sees_each_write),
 	    T(faults_hit_what_touches_the_range),
 	    T(faults_end_by_count),
