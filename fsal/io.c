@@ -7,6 +7,7 @@
 #include "tarn_fsal.h"
 
 #include "export_mgr.h"
+#include "nfs_proto_data.h"
 
 #include <errno.h>
 #include <unistd.h>
@@ -98,14 +99,29 @@ static fsal_status_t request_start(struct request *rq, bool bypass, bool write)
 	return ok();
 }
 
+/*
+ * Ganesha 4.3 calls read2() for READ_PLUS as if it were READ and then answers "no data, end of
+ * file", whatever was read. Refused, clients use READ from then on.
+ */
+static bool is_read_plus(void)
+{
+	if (op_ctx->req_type != NFS_REQUEST || op_ctx->nfs_vers != NFS_V4)
+		return false;
+	const struct nfs_request *rq = container_of(op_ctx, struct nfs_request, op_context);
+	const struct compound_data *compound = rq->proc_data;
+
+	return compound->opcode == NFS4_OP_READ_PLUS;
+}
+
 static void request(struct fsal_obj_handle *handle, bool bypass, fsal_async_cb done_cb,
 		    struct fsal_io_arg *arg, void *caller_arg, bool write)
 {
 	fsal_status_t status;
 
-	if (handle->type != REGULAR_FILE || arg->info != NULL) {
-		/* info: READ_PLUS, of which ganesha would send nothing */
-		status = fsalstat(arg->info ? ERR_FSAL_NOTSUPP : ERR_FSAL_INVAL, 0);
+	if (handle->type != REGULAR_FILE) {
+		status = fsalstat(ERR_FSAL_INVAL, 0);
+	} else if (!write && is_read_plus()) {
+		status = fsalstat(ERR_FSAL_NOTSUPP, 0);
 	} else {
 		struct request *rq = gsh_calloc(1, sizeof(*rq));
 		rq->object = object_of(handle);
@@ -191,7 +207,7 @@ static fsal_status_t op_seek2(struct fsal_obj_handle *handle, struct state_t *st
 			      struct io_info *info)
 {
 	struct tarn_inode *inode;
-	uint64_t found = 0;
+	uint64_t offset = info->io_content.hole.di_offset, found = 0;
 	bool eof = false, hole = info->io_content.what == NFS4_CONTENT_HOLE;
 	fsal_status_t status = share_check(object_of(handle), state, false, FSAL_O_READ);
 
@@ -202,13 +218,15 @@ static fsal_status_t op_seek2(struct fsal_obj_handle *handle, struct state_t *st
 	int r = object_inode(object_of(handle), &inode);
 	if (r != 0)
 		return status_of(r);
-	r = tarn_seek(inode, info->io_content.hole.di_offset, hole, &found, &eof);
+	r = tarn_seek(inode, offset, hole, &found, &eof);
 	tarn_inode_put(inode);
-	if (r == 0) {
-		info->io_content.hole.di_offset = found;
-		info->io_eof = eof;
-	}
-	return status_of(r);
+	if (r != 0)
+		return status_of(r);
+	if (found <= offset && eof) /* the file ends before the offset: RFC 7862 15.11.3 */
+		return fsalstat(ERR_FSAL_NXIO, ENXIO);
+	info->io_content.hole.di_offset = found;
+	info->io_eof = eof;
+	return ok();
 }
 
 static fsal_status_t op_fallocate(struct fsal_obj_handle *handle, struct state_t *state,

@@ -18,7 +18,7 @@
 struct tarn_module TARN = {
     .fsal.fs_info =
 	{
-	    .maxfilesize = INT64_MAX,
+	    .maxfilesize = TARN_FILE_MAX,
 	    .maxlink = UINT32_MAX,
 	    .maxnamelen = TARN_NAME_MAX,
 	    .maxpathlen = TARN_SYMLINK_MAX,

@@ -34,8 +34,7 @@ static int inode_for(struct fsal_obj_handle *handle, uint32_t access, struct tar
 	return r;
 }
 
-static fsal_status_t op_getxattrs(struct fsal_obj_handle *handle, xattrkey4 *key,
-				  xattrvalue4 *value)
+static int getxattr(struct fsal_obj_handle *handle, const xattrkey4 *key, xattrvalue4 *value)
 {
 	struct xname name;
 	struct tarn_inode *inode;
@@ -45,12 +44,25 @@ static fsal_status_t op_getxattrs(struct fsal_obj_handle *handle, xattrkey4 *key
 	if (r == 0)
 		r = inode_for(handle, FSAL_ACE_PERM_READ_DATA, &inode);
 	if (r != 0)
-		return status_of(r);
+		return r;
 	r = tarn_xattr_get(inode, name.name, value->utf8string_val, &len);
 	tarn_inode_put(inode);
 	if (r == 0)
 		value->utf8string_len = len;
-	return status_of(r);
+	return r;
+}
+
+/* Ganesha 4.3 forgets the room that it gave, but for when it is too small. */
+static fsal_status_t op_getxattrs(struct fsal_obj_handle *handle, xattrkey4 *key,
+				  xattrvalue4 *value)
+{
+	fsal_status_t status = status_of(getxattr(handle, key, value));
+
+	if (FSAL_IS_ERROR(status) && status.major != ERR_FSAL_XATTR2BIG) {
+		gsh_free(value->utf8string_val);
+		value->utf8string_val = NULL;
+	}
+	return status;
 }
 
 /* MDCACHE keeps the old change attribute and ctime otherwise. */

@@ -149,7 +149,7 @@ int attr_check(const struct tarn_cred *cred, const struct inode_record *rec,
 	if (set->mask & TARN_SET_SIZE) {
 		if (rec->type != TARN_REG)
 			return rec->type == TARN_DIR ? -EISDIR : -EINVAL;
-		if (set->size > INT64_MAX)
+		if (set->size > TARN_FILE_MAX)
 			return -EFBIG;
 	}
 	if (cred_super(cred))

@@ -703,7 +703,7 @@ static int io_check(const struct tarn_io *io)
 		return -EISDIR;
 	if (io->inode->type != TARN_REG)
 		return -EINVAL;
-	if (io->write && (io->offset > FILE_MAX || io->length > FILE_MAX - io->offset))
+	if (io->write && (io->offset > TARN_FILE_MAX || io->length > TARN_FILE_MAX - io->offset))
 		return -EFBIG;
 	return 0;
 }

@@ -11,8 +11,7 @@
 
 #include "fs/fs.h"
 
-#define FILE_MAX ((uint64_t)1 << 62) /* bytes */
-#define INLINE_MAX 1024u             /* content of that many bytes lies in the tree */
+#define INLINE_MAX 1024u /* content of that many bytes lies in the tree */
 
 /* Makes a range within the file zeros; where whole records are covered they go. Blocks: not
    from a worker. The dataset is entered, no locks held. */

@@ -286,7 +286,7 @@ int range_truncate(struct tarn_inode *inode, uint64_t size, struct tarn_commit *
 
 	if (inode->type != TARN_REG)
 		return inode->type == TARN_DIR ? -EISDIR : -EINVAL;
-	if (size > FILE_MAX)
+	if (size > TARN_FILE_MAX)
 		return -EFBIG;
 	if (rec->flags & INODE_TRUNCATED)
 		err = range_free(inode, round_up(rec->size, rec->recordsize), UINT64_MAX);
@@ -373,7 +373,7 @@ int tarn_punch(const struct tarn_cred *cred, struct tarn_inode *inode, uint64_t 
 /* ---- seek ---- */
 
 struct extent {
-	uint64_t from, to; /* data; both FILE_MAX at the end */
+	uint64_t from, to; /* data; both TARN_FILE_MAX at the end */
 };
 
 /* The first stretch of data of one record that ends after offset. */
@@ -395,7 +395,7 @@ static int next_data(struct fs *fs, struct tarn_inode *inode, uint64_t offset, s
 		if (err == -EAGAIN)
 			continue;
 		if (err == -ENOENT) {
-			*e = (struct extent){FILE_MAX, FILE_MAX};
+			*e = (struct extent){TARN_FILE_MAX, TARN_FILE_MAX};
 			return 0;
 		}
 		if (err)
@@ -520,7 +520,7 @@ int tarn_allocate(const struct tarn_cred *cred, struct tarn_inode *inode, uint64
 
 	(void)cred;
 	token->txg = 0;
-	if (!err && (offset > FILE_MAX || length > FILE_MAX - offset))
+	if (!err && (offset > TARN_FILE_MAX || length > TARN_FILE_MAX - offset))
 		err = -EFBIG;
 	if (!err)
 		err = fs_enter_write(inode, &fs);

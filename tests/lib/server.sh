@@ -77,6 +77,7 @@ write_config() {
 				mount_path_pseudo = true;
 				NFSACL_Program = 400227;
 				Getattrs_In_Complete_Read = false;
+				DRC_TCP_Hiwat = 256;
 			}
 			NFSV4 { ${NFSV4_CONFIG:-Graceless = true;} Minor_Versions = 0,1,2; }
 			EXPORT {

@@ -8,11 +8,12 @@ seed = random.getrandbits(32)
 print("seed", seed)
 rng = random.Random(seed)
 client = Client()
-root = client.mount("/tarn")
+root, everything = client.mount("/tarn"), client.mount("/all")
 top = client.mkdir(root, b"hostile")[0]
 kept = client.create(top, b"kept", mode=0o600)[0]
 client.write(kept, 0, b"secret", FILE_SYNC)
-other = client.lookup(root, b"other") # a dataset of its own
+other = client.lookup(root, b"a")  # a dataset of its own
+below = client.lookup(other, b"b")  # and one below it
 
 bad = (INVAL, ACCES, EXIST, NOENT, ISDIR, NOTEMPTY)
 for name in (b"a/b", b"/", b"", b".", b"..", b"kept/"):
@@ -22,6 +23,8 @@ for name in (b"a/b", b"/", b"", b".", b"..", b"kept/"):
     refused(bad, client.rename, top, b"kept", top, name)
     refused(bad, client.rename, top, name, top, b"new")
     refused(bad, client.link, kept, top, name)
+    if name not in (b".", b".."):
+        refused(bad, client.lookup, top, name)
 for name in (b"n" * 256, b"n" * 1024):
     refused(NAMETOOLONG, client.create, top, name)
     refused(NAMETOOLONG, client.mkdir, top, name)
@@ -31,20 +34,49 @@ assert [e.name for e in client.listing(top)] == [b"kept"]
 
 # Any bytes but / and NUL are a name.
 for name in (b"n" * 255, b"\xff\xfe\x80", b"new\nline", b" ", b"-rf", b"..."):
+    refused(NOENT, client.lookup, top, name)
     assert client.create(top, name)[0] == client.lookup(top, name)
     client.remove(top, name)
 
-# Across datasets.
+# Datasets: each with an fsid of its own, crossed downwards and upwards, and not to be removed,
+# replaced or linked across. The directory of all pools is nobody's to change.
+all_tarn = client.lookup(everything, b"tarn")
+START, LENGTH = 5, 40  # of what is Tarn's in a handle
+assert root[START:START + LENGTH] == all_tarn[START:START + LENGTH]
+assert root[START + LENGTH:].strip(b"\0") == b""
+assert len({client.getattr(fh).fsid for fh in (everything, root, other, below)}) == 4
+for directory, parent in ((below, other), (other, root), (root, root), (all_tarn, everything)):
+    assert client.lookup(directory, b"..") == parent
 refused(XDEV, client.link, kept, other, b"hard")
 refused(XDEV, client.rename, top, b"kept", other, b"kept")
-refused((NOTEMPTY, XDEV, INVAL, PERM, ACCES), client.rename, root, b"other", top, b"other")
-refused((NOTEMPTY, EXIST, INVAL, PERM, ACCES), client.rmdir, root, b"other")
+refused((NOTEMPTY, XDEV, INVAL, PERM, ACCES), client.rename, root, b"a", top, b"a")
+refused(NOTEMPTY, client.rename, root, b"a", root, b"z")
+refused(NOTEMPTY, client.rmdir, root, b"a")
+refused((EXIST, NOTEMPTY, ISDIR), client.rename, top, b"kept", root, b"a")
+refused(ROFS, client.create, everything, b"f")
+refused(ROFS, client.mkdir, everything, b"f")
+refused(NOTEMPTY, client.rmdir, everything, b"tarn")
+for directory in (everything, root, below):
+    client.fsstat(directory)
 
 # Handles: a changed one is refused or is the same file (no check sum protects what ganesha
 # adds in front); it never leads to anything else.
 truth = client.getattr(kept)
 for length in list(range(0, len(kept))) + [len(kept) + 1, 64]:
     refused((BADHANDLE, STALE, SERVERFAULT, INVAL), client.getattr, (kept + bytes(64))[:length])
+
+
+def forged(at, data):
+    return root[:START + at] + data + root[START + at + len(data):]
+
+
+for bad in (forged(0, b"\2"), forged(1, b"\0"), forged(1, b"\x63"), forged(4, b"\1"),
+            forged(24, bytes(8)), forged(1, b"\2")):
+    refused(BADHANDLE, client.getattr, bad)
+for gone in (forged(24, b"\xff\xff\xff\x7f\0\0\0\0"), forged(32, b"\x7f" * 8),
+             forged(16, b"\x7f" * 8), forged(8, b"\x7f" * 8),
+             forged(1, b"\2" + bytes(38)), forged(1, b"\3" + bytes(38))):
+    refused(STALE, client.getattr, gone)
 for i in range(2000):
     changed = bytearray(kept)
     for _ in range(rng.choice((1, 1, 1, 2, 8))):
@@ -79,4 +111,10 @@ refused(ACCES, user.remove, top, b"kept")
 refused(ACCES, user.rename, top, b"kept", top, b"mine")
 refused((PERM, ACCES), user.setattr, kept, mode=0o777)
 refused((PERM, ACCES), user.setattr, kept, uid=1000)
+# Emptying a file by CREATE needs permission to write, and happens before the core checks it.
+refused(ACCES, user.create, top, b"kept", size=0)
 assert client.read(kept, 0, 10) == (b"secret", True)
+assert client.read(kept, 0, 4) == (b"secr", False)
+assert client.read(kept, 6, 10) == (b"", True)
+client.create(top, b"kept", size=0)
+assert client.getattr(kept).size == 0

@@ -20,10 +20,11 @@
 #include <sys/uio.h>
 #include <time.h>
 
-#define TARN_NAME_MAX 255     /* bytes of a file name */
-#define TARN_PATH_MAX 1024    /* bytes of a dataset path, pool name included */
-#define TARN_XATTR_MAX 65536  /* bytes of an extended attribute's value */
-#define TARN_SYMLINK_MAX 4095 /* bytes of a symbolic link's target */
+#define TARN_NAME_MAX 255                 /* bytes of a file name */
+#define TARN_PATH_MAX 1024                /* bytes of a dataset path, pool name included */
+#define TARN_XATTR_MAX 65536              /* bytes of an extended attribute's value */
+#define TARN_SYMLINK_MAX 4095             /* bytes of a symbolic link's target */
+#define TARN_FILE_MAX ((uint64_t)1 << 62) /* bytes */
 
 struct tarn_engine;
 struct tarn_dataset;
