@@ -699,8 +699,8 @@ void tarn_dataset_path(struct tarn_dataset *ds, char out[TARN_PATH_MAX])
 
 /* Bytes of tree that a small file costs: an estimate for the number of inodes that still fit. */
 #define BYTES_PER_INODE 1024
-/* 32-bit clients add the counts up. */
-#define FILES_MAX ((uint64_t)1 << 30)
+/* Used and free inodes; their sum stays below 2^31 for 32-bit clients. */
+#define FILES_MAX (((uint64_t)1 << 30) - 1)
 
 int tarn_dataset_statfs(struct tarn_dataset *ds, struct tarn_statfs *out)
 {
@@ -715,10 +715,7 @@ int tarn_dataset_statfs(struct tarn_dataset *ds, struct tarn_statfs *out)
 	out->avail = out->free = space.avail;
 	out->total = ds->used + space.avail;
 	out->ffree = ffree < FILES_MAX ? ffree : FILES_MAX;
-	out->files = ds->inodes < FILES_MAX ? ds->inodes : FILES_MAX;
-	out->files += out->ffree;
-	if (out->files > FILES_MAX)
-		out->files = FILES_MAX;
+	out->files = (ds->inodes < FILES_MAX ? ds->inodes : FILES_MAX) + out->ffree;
 	dataset_leave(ds);
 	return 0;
 }

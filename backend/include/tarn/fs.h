@@ -158,7 +158,9 @@ int tarn_readlink(struct tarn_inode *inode, char **out);
 
 struct tarn_dirent {
 	const char *name;
-	uint64_t cookie;          /* 3 .. 2^31-1, stable for the life of the entry, never reused */
+	/* From 3, below 2^31 for the first 2^30 names; stable for the life of the entry, never
+	   reused. */
+	uint64_t cookie;
 	struct tarn_inode *inode; /* borrowed: take a reference to keep it */
 };
 /* Entries after cookie (0 = start) in cookie order, without "." and "..", child datasets
