@@ -10,7 +10,7 @@ import os
 import socket
 import struct
 
-NFS, MOUNT, PORTMAP = 100003, 100005, 100000
+NFS, MOUNT, PORTMAP, RQUOTA = 100003, 100005, 100000, 100011
 OK, PERM, NOENT, IO, NXIO, ACCES, EXIST, XDEV, NODEV = 0, 1, 2, 5, 6, 13, 17, 18, 19
 NOTDIR, ISDIR, INVAL, FBIG, NOSPC, ROFS, MLINK = 20, 21, 22, 27, 28, 30, 31
 NAMETOOLONG, NOTEMPTY, DQUOT, STALE, REMOTE = 63, 66, 69, 70, 71
@@ -176,12 +176,15 @@ class Client:
             raise NfsError(status)
         return reply
 
-    def mount(self, path):
+    def port(self, program, version):
         portmap = self.connect(111)
         port = self.rpc(portmap, PORTMAP, 2, 3,
-                        u32(MOUNT) + u32(3) + u32(6) + u32(0)).u32()
+                        u32(program) + u32(version) + u32(6) + u32(0)).u32()
         portmap.close()
-        mountd = self.connect(port)
+        return port
+
+    def mount(self, path):
+        mountd = self.connect(self.port(MOUNT, 3))
         reply = self.rpc(mountd, MOUNT, 3, 1, opaque(path.encode()))
         mountd.close()
         status = reply.u32()
@@ -192,8 +195,10 @@ class Client:
     def getattr(self, handle):
         return self.nfs(1, opaque(handle)).attr()
 
-    def setattr(self, handle, **what):
-        return self.nfs(2, opaque(handle) + sattr(**what) + u32(0)).wcc()
+    def setattr(self, handle, guard=None, **what):
+        """guard: the change time that the file must have"""
+        guarded = u32(0) if guard is None else u32(1) + u32(guard // 10**9) + u32(guard % 10**9)
+        return self.nfs(2, opaque(handle) + sattr(**what) + guarded).wcc()
 
     def lookup(self, directory, name):
         reply = self.nfs(3, opaque(directory) + opaque(name))
@@ -226,7 +231,9 @@ class Client:
 
     def made(self, reply):
         handle = reply.opaque() if reply.u32() else None
-        return handle, reply.post_attr()
+        attr = reply.post_attr()
+        self.directory = reply.wcc()[1]  # after the last entry was made
+        return handle, attr
 
     def create(self, directory, name, guarded=False, verifier=None, **what):
         """(handle, attributes)"""
@@ -252,10 +259,15 @@ class Client:
         return self.nfs(13, opaque(directory) + opaque(name)).wcc()
 
     def rename(self, directory, name, to_directory, to_name):
-        self.nfs(14, opaque(directory) + opaque(name) + opaque(to_directory) + opaque(to_name))
+        """wcc of both directories"""
+        reply = self.nfs(14, opaque(directory) + opaque(name) + opaque(to_directory) +
+                         opaque(to_name))
+        return reply.wcc(), reply.wcc()
 
     def link(self, handle, directory, name):
-        self.nfs(15, opaque(handle) + opaque(directory) + opaque(name))
+        """(attributes, wcc of the directory)"""
+        reply = self.nfs(15, opaque(handle) + opaque(directory) + opaque(name))
+        return reply.post_attr(), reply.wcc()
 
     def readdir(self, directory, cookie=0, verifier=bytes(8), count=8192):
         """(entries, eof, verifier)"""
@@ -283,6 +295,26 @@ class Client:
         reply = self.nfs(18, opaque(handle))
         reply.post_attr()
         return tuple(reply.u64() for _ in range(6))
+
+    def fsinfo(self, handle):
+        """(rtmax, wtmax, largest file, time granularity, properties)"""
+        reply = self.nfs(19, opaque(handle))
+        reply.post_attr()
+        sizes = [reply.u32() for _ in range(7)]
+        return sizes[0], sizes[3], reply.u64(), reply.time(), reply.u32()
+
+    def pathconf(self, handle):
+        """(linkmax, name_max, no_trunc, chown_restricted, case_insensitive, case_preserving)"""
+        reply = self.nfs(20, opaque(handle))
+        reply.post_attr()
+        return tuple(reply.u32() for _ in range(6))
+
+    def getquota(self, path, uid):
+        """RQUOTA's status: 1 ok, 2 there is no quota, 3 not permitted"""
+        rquotad = self.connect(self.port(RQUOTA, 1))
+        reply = self.rpc(rquotad, RQUOTA, 1, 1, opaque(path.encode()) + u32(uid))
+        rquotad.close()
+        return reply.u32()
 
     def commit(self, handle, offset=0, count=0):
         reply = self.nfs(21, opaque(handle) + u64(offset) + u32(count))
