@@ -31,9 +31,15 @@ object_file_type_t type_to_fsal(enum tarn_type type)
 	return NO_FILE_TYPE;
 }
 
-static void attrs_fill(const struct tarn_attr *attr, struct tarn_dataset *ds,
+/* Seconds for which MDCACHE may trust a dataset's root: administrators change its children without
+   MDCACHE's knowledge. */
+#define ROOT_EXPIRE 1
+
+static void attrs_fill(const struct tarn_attr *attr, struct tarn_inode *inode,
 		       struct fsal_attrlist *out)
 {
+	struct tarn_dataset *ds = tarn_inode_dataset(inode);
+
 	out->supported = op_ctx->fsal_export->exp_ops.fs_supported_attrs(op_ctx->fsal_export);
 	out->type = type_to_fsal(attr->type);
 	out->filesize = attr->size;
@@ -51,6 +57,8 @@ static void attrs_fill(const struct tarn_attr *attr, struct tarn_dataset *ds,
 	out->spaceused = attr->space;
 	out->change = attr->change;
 	out->generation = attr->gen;
+	if (tarn_inode_is_root(inode))
+		out->expire_time_attr = ROOT_EXPIRE;
 	out->valid_mask |= ATTRS_POSIX | ATTR_CREATION | ATTR_GENERATION;
 }
 
@@ -86,7 +94,7 @@ fsal_status_t attrs_get(struct tarn_inode *inode, const struct tarn_attr *known,
 	else
 		r = tarn_getattr(inode, &attr);
 	if (r == 0)
-		attrs_fill(&attr, tarn_inode_dataset(inode), out);
+		attrs_fill(&attr, inode, out);
 	if (r == 0 && (out->request_mask & ATTR_ACL))
 		r = acl_fill(inode, out);
 	if (r != 0 && (out->request_mask & ATTR_RDATTR_ERR))

@@ -10,24 +10,18 @@
 #include <errno.h>
 #include <string.h>
 
-int export_bind(struct tarn_export *export, struct tarn_inode *dir, const struct handle_key *key)
+void export_bind(struct tarn_export *export, struct tarn_inode *dir, const struct handle_key *key)
 {
 	struct identity id = inode_identity(dir);
-	struct tarn_inode *top;
-	int r = tarn_root(tarn_inode_dataset(dir), &top);
 
-	if (r != 0)
-		return r;
 	PTHREAD_MUTEX_lock(&export->lock);
 	if (!export->bound) {
 		export->bound = true;
 		export->root = id;
-		export->whole = tarn_inode_number(top) == id.ino;
+		export->whole = tarn_inode_is_root(dir);
 		export->rootkey = *key;
 	}
 	PTHREAD_MUTEX_unlock(&export->lock);
-	tarn_inode_put(top);
-	return 0;
 }
 
 bool export_root(struct tarn_export *export, struct identity *root, struct handle_key *key)
@@ -136,11 +130,7 @@ static fsal_status_t op_lookup_path(struct fsal_export *fsal_export, const char 
 		} else {
 			struct identity id = inode_identity(inode);
 			struct handle_key key = key_of_inode(&id);
-			r = export_bind(export, inode, &key);
-			if (r != 0) {
-				tarn_inode_put(inode);
-				return status_of(r);
-			}
+			export_bind(export, inode, &key);
 			object = object_new(inode);
 		}
 	}

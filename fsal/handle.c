@@ -131,9 +131,7 @@ static int root_identify(struct tarn_object *object, struct tarn_inode *inode)
 
 	if (!cached)
 		return -EAGAIN;
-	int r = export_bind(export_of(op_ctx->fsal_export), inode, &object->key);
-	if (r != 0)
-		return r;
+	export_bind(export_of(op_ctx->fsal_export), inode, &object->key);
 	object_identify(object, &id);
 	cached->fsid = object->handle.fsid;
 	cached->fileid = object->handle.fileid;

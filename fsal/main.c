@@ -191,6 +191,19 @@ static void import_failed(const char *name, const char *why)
 	LogCrit(COMPONENT_FSAL, "Pool %s is not imported, its exports wait: %s", name, why);
 }
 
+/*
+ * Ganesha tells its runs apart by the second in which each began: by NFSv3's write verifier, and
+ * in the ids of NFSv4's clients and states. None serves before that second is over, so that
+ * one which crashes and is started again at once is not taken for the same.
+ */
+static void second_wait(void)
+{
+	const struct timespec over = {.tv_sec = nfs_ServerBootTime.tv_sec + 1};
+
+	while (clock_nanosleep(CLOCK_REALTIME, TIMER_ABSTIME, &over, NULL) == EINTR)
+		;
+}
+
 static int engine_start(void)
 {
 	struct tarn_config config = {
@@ -218,6 +231,7 @@ static int engine_start(void)
 		LogCrit(COMPONENT_FSAL, "%s can't be read in full (%s)", TARN.options.pool_list,
 			strerror(-r));
 	pool_list_import(&TARN.pools, TARN.engine, import_failed);
+	second_wait();
 	return 0;
 }
 

@@ -22,16 +22,12 @@ int name_check(const char *name)
 /* Whether inode is the root of its pool: what is above is no dataset. */
 static bool is_pool_root(struct tarn_inode *inode)
 {
-	struct tarn_dataset *ds = tarn_inode_dataset(inode);
 	char path[TARN_PATH_MAX];
-	struct tarn_inode *root;
 
-	tarn_dataset_path(ds, path);
-	if (strchr(path, '/') || tarn_root(ds, &root) != 0)
+	if (!tarn_inode_is_root(inode))
 		return false;
-	bool same = tarn_inode_number(root) == tarn_inode_number(inode);
-	tarn_inode_put(root);
-	return same;
+	tarn_dataset_path(tarn_inode_dataset(inode), path);
+	return !strchr(path, '/');
 }
 
 /*

@@ -204,16 +204,20 @@ static fsal_status_t open_by_name(struct fsal_obj_handle *handle, struct opening
 
 /* ---- open by handle ---- */
 
-static bool verifier_matches(struct tarn_object *object, const char *verifier)
+/* EXIST if the file was not made with this verifier. */
+static fsal_status_t verifier_check(struct tarn_object *object, const char *verifier)
 {
 	struct tarn_inode *inode;
 	bool matches = false;
+	int r = object_inode(object, &inode);
 
-	if (object_inode(object, &inode) != 0)
-		return false;
-	int r = tarn_verifier_matches(inode, (const uint8_t *)verifier, &matches);
+	if (r != 0)
+		return status_of(r);
+	r = tarn_verifier_matches(inode, (const uint8_t *)verifier, &matches);
 	tarn_inode_put(inode);
-	return r == 0 && matches;
+	if (r == 0 && !matches)
+		r = -EEXIST;
+	return status_of(r);
 }
 
 /* Empties the file of an open object, durably. */
@@ -241,10 +245,9 @@ static fsal_status_t open_effects(struct tarn_object *object, struct state_t *st
 {
 	fsal_status_t status = ok();
 
-	if ((mode == FSAL_EXCLUSIVE || mode == FSAL_EXCLUSIVE_41) &&
-	    !verifier_matches(object, verifier))
-		return fsalstat(ERR_FSAL_EXIST, EEXIST);
-	if (!(flags & FSAL_O_TRUNC))
+	if (mode == FSAL_EXCLUSIVE || mode == FSAL_EXCLUSIVE_41)
+		status = verifier_check(object, verifier);
+	if (FSAL_IS_ERROR(status) || !(flags & FSAL_O_TRUNC))
 		return status;
 	if (!state)
 		status = share_check(object, NULL, true, FSAL_O_WRITE);
@@ -295,9 +298,10 @@ static fsal_status_t op_open2(struct fsal_obj_handle *handle, struct state_t *st
 	return status;
 }
 
+/* What can't be read now does not differ: the open that follows says what is wrong. */
 static bool op_check_verifier(struct fsal_obj_handle *handle, fsal_verifier_t verifier)
 {
-	return verifier_matches(object_of(handle), verifier);
+	return verifier_check(object_of(handle), verifier).major != ERR_FSAL_EXIST;
 }
 
 /* Exchanges a share of the state for another one. */

@@ -153,7 +153,7 @@ fsal_status_t export_update(struct fsal_module *module, void *parse_node,
 /* Follows the export's path to its root directory. */
 int export_resolve(struct tarn_export *export, struct tarn_inode **out);
 /* Remembers that the export's root is dir, under key; once. */
-int export_bind(struct tarn_export *export, struct tarn_inode *dir, const struct handle_key *key);
+void export_bind(struct tarn_export *export, struct tarn_inode *dir, const struct handle_key *key);
 /* Whether the export is bound, and to what. */
 bool export_root(struct tarn_export *export, struct identity *root, struct handle_key *key);
 

@@ -122,6 +122,28 @@ static int check_writable(struct engine_pool *pool, struct tarn_error *err)
 	return 0;
 }
 
+/*
+ * A child has come, gone or changed its name: so has the directory it appears in. Clients hold on
+ * to their listing, and to names that they have not found, until that says so. The change of
+ * the datasets stands whether this can be told or not.
+ */
+static void children_changed(struct engine_pool *pool, uint64_t parent_id)
+{
+	static const struct tarn_setattr now = {.mask = TARN_SET_MTIME_NOW};
+	struct tarn_commit token = {0};
+	struct tarn_dataset *parent;
+	struct tarn_inode *root;
+
+	if (catalog_find_id(pool->catalog, parent_id, &parent))
+		return;
+	if (!tarn_root(parent, &root)) {
+		if (!tarn_setattr(NULL, root, &now, NULL, &token))
+			(void)tarn_commit_wait(parent, token);
+		tarn_inode_put(root);
+	}
+	tarn_dataset_put(parent);
+}
+
 /* ---- create ---- */
 
 /* Canonical copies of property values. */
@@ -204,6 +226,7 @@ static int create_one(struct tarn_engine *engine, const char *path, const struct
 		if (!rc) {
 			rc = fs_format(ds);
 			tarn_dataset_put(ds);
+			children_changed(pool, parent->id);
 		}
 		if (rc)
 			fail(err, rc,
@@ -255,12 +278,14 @@ int tarn_dataset_destroy(struct tarn_engine *engine, const char *path, bool recu
 {
 	struct engine_pool *pool;
 	struct tarn_dataset *ds;
+	uint64_t parent_id;
 	int rc = find(engine, path, &pool, &ds, err);
 
 	if (rc)
 		return rc;
+	parent_id = ds->parent_id;
 	rc = check_writable(pool, err);
-	if (!rc && !ds->parent_id)
+	if (!rc && !parent_id)
 		rc = fail(err, -EINVAL,
 			  "'%s' is the pool's root dataset: 'tarn pool destroy' destroys the pool",
 			  path);
@@ -270,6 +295,8 @@ int tarn_dataset_destroy(struct tarn_engine *engine, const char *path, bool recu
 		rc = catalog_dataset_destroy(pool->catalog, ds, recursive, fs_drop);
 		if (rc)
 			fail(err, rc, "dataset '%s' can't be destroyed: %s", path, strerror(-rc));
+		else
+			children_changed(pool, parent_id);
 	}
 	found_put(engine, pool, ds);
 	return rc;
@@ -279,6 +306,7 @@ static int rename_into(struct engine_pool *pool, struct tarn_dataset *ds,
 		       struct tarn_dataset *parent, const char *to, struct tarn_error *err)
 {
 	const char *name = strrchr(to, '/') + 1;
+	uint64_t from_id = ds->parent_id;
 	int rc = check_no_entry(parent, to, name, err);
 
 	if (rc)
@@ -288,6 +316,9 @@ static int rename_into(struct engine_pool *pool, struct tarn_dataset *ds,
 		return fail(err, rc, "'%s' lies below the dataset itself", to);
 	if (rc)
 		return fail(err, rc, "the dataset can't be renamed to '%s': %s", to, strerror(-rc));
+	children_changed(pool, from_id);
+	if (parent->id != from_id)
+		children_changed(pool, parent->id);
 	return 0;
 }
 
@@ -597,7 +628,11 @@ static int set_one(struct tarn_engine *engine, const char *path, const struct ta
 		return rc;
 	rc = check_writable(pool, err);
 	if (!rc) {
+		bool shown = ds->props.canmount;
+
 		rc = catalog_dataset_set(pool->catalog, ds, props, nprops);
+		if (ds->props.canmount != shown)
+			children_changed(pool, ds->parent_id);
 		if (rc)
 			fail(err, rc, "properties of '%s' can't be set: %s", path, strerror(-rc));
 	}

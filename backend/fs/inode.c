@@ -569,6 +569,9 @@ void inode_attr(const struct tarn_inode *inode, struct tarn_attr *out)
 	pthread_mutex_lock(lock);
 	out->space = rec->space;
 	pthread_mutex_unlock(lock);
+	/* Directories that programs may look for below this one: the children's roots, too. */
+	if (tarn_inode_is_root(inode))
+		out->nlink += inode->ds->nchildren;
 	/* Some programs take a file without blocks for one without data. */
 	if (rec->flags & INODE_INLINE)
 		out->space = 512;
@@ -666,6 +669,11 @@ uint64_t tarn_inode_number(const struct tarn_inode *inode)
 uint64_t tarn_inode_generation(const struct tarn_inode *inode)
 {
 	return inode->gen;
+}
+
+bool tarn_inode_is_root(const struct tarn_inode *inode)
+{
+	return inode->ino == ROOT_INO;
 }
 
 enum tarn_type tarn_inode_type(const struct tarn_inode *inode)

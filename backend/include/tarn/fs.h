@@ -34,8 +34,8 @@ enum tarn_type {
 
 struct tarn_attr {
 	enum tarn_type type;
-	uint32_t mode; /* 07777 */
-	uint32_t nlink;
+	uint32_t mode;  /* 07777 */
+	uint32_t nlink; /* of directories 2 + the directories below, child datasets included */
 	uid_t uid;
 	gid_t gid;
 	uint32_t rdev_major, rdev_minor;
@@ -78,6 +78,7 @@ struct tarn_dataset *tarn_inode_dataset(struct tarn_inode *inode);
 uint64_t tarn_inode_number(const struct tarn_inode *inode);
 uint64_t tarn_inode_generation(const struct tarn_inode *inode);
 enum tarn_type tarn_inode_type(const struct tarn_inode *inode);
+bool tarn_inode_is_root(const struct tarn_inode *inode); /* of its dataset */
 
 /* An open inode lives on after its last name is removed, until the last close.
    Opens are counted; -ESTALE if it has gone already. */
