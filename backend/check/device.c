@@ -25,6 +25,8 @@ struct devices {
 	/* By slot: what this import has written there, as found on some device. */
 	struct uberblock *want;
 	struct slab_page *pages[2];
+	/* A device that joined in this import has no uberblock from before. */
+	uint64_t since[POOL_DEVS_MAX];
 	bool away[POOL_DEVS_MAX];
 	bool exported; /* no cut since the last writing */
 };
@@ -39,64 +41,6 @@ static const char *area_name(unsigned copy)
 	return copy ? "back" : "front";
 }
 
-/* ---- uberblocks ---- */
-
-/* Sectors that cannot be read are zeros. */
-static void read_ring(const struct pool_dev *dev, unsigned copy, struct uberblock *ring)
-{
-	for (unsigned i = 0; i < UBER_SLOTS; i++)
-		if (dev_read(dev->dev, area(dev, copy) + UBER_OFFSET + i * sizeof(*ring), &ring[i],
-			     sizeof(*ring)))
-			memset(&ring[i], 0, sizeof(*ring));
-}
-
-static void gather_ubers(struct devices *d, const struct pool_dev *dev)
-{
-	struct pool *pool = d->c->pool;
-
-	for (unsigned copy = 0; copy < 2; copy++) {
-		read_ring(dev, copy, d->ring[copy]);
-		for (unsigned i = 0; i < UBER_SLOTS; i++) {
-			const struct uberblock *u = &d->ring[copy][i];
-
-			if (!uber_validate(u, pool->guid) &&
-			    u->import_counter == pool->uber.import_counter &&
-			    (!d->want[i].txg || uber_compare(u, &d->want[i]) > 0))
-				d->want[i] = *u;
-		}
-	}
-}
-
-/* A device that misses more than the newest one was not there when the pool was used. */
-static bool was_away(const struct devices *d, const struct pool_dev *dev)
-{
-	const struct uberblock *newest = &d->c->pool->uber;
-	const struct uberblock seen = {.import_counter = dev->seen_import, .txg = dev->seen_txg};
-
-	for (unsigned i = 0; i < UBER_SLOTS; i++) {
-		const struct uberblock *u = &d->want[i];
-
-		if (u->txg && uber_compare(u, newest) < 0 && uber_compare(u, &seen) > 0)
-			return true;
-	}
-	return false;
-}
-
-static void check_ring(struct devices *d, const struct pool_dev *dev, unsigned copy)
-{
-	read_ring(dev, copy, d->ring[copy]);
-	for (unsigned i = 0; i < UBER_SLOTS; i++) {
-		const struct uberblock *want = &d->want[i];
-
-		if (!want->txg || !memcmp(want, &d->ring[copy][i], sizeof(*want)) ||
-		    (!d->exported && !uber_compare(want, &d->c->pool->uber)))
-			continue;
-		found(d->c, TARN_FOUND_UBERBLOCK,
-		      "%s: the uberblock of txg %llu in the %s label area is damaged or missing",
-		      dev->path, (unsigned long long)want->txg, area_name(copy));
-	}
-}
-
 /* ---- labels ---- */
 
 static int read_label(const struct devices *d, const struct pool_dev *dev, unsigned copy)
@@ -109,6 +53,88 @@ static int read_label(const struct devices *d, const struct pool_dev *dev, unsig
 		   ? rc
 		   : -ENOENT;
 }
+
+/* ---- uberblocks ---- */
+
+/* Many sectors; those that cannot be read are zeros. */
+static void read_sectors(const struct pool_dev *dev, uint64_t offset, void *out, unsigned n)
+{
+	uint8_t *to = out;
+
+	if (!dev_read(dev->dev, offset, to, (size_t)n * SECTOR_SIZE))
+		return;
+	for (unsigned i = 0; i < n; i++, to += SECTOR_SIZE, offset += SECTOR_SIZE)
+		if (dev_read(dev->dev, offset, to, SECTOR_SIZE))
+			memset(to, 0, SECTOR_SIZE);
+}
+
+static void gather_ubers(struct devices *d, const struct pool_dev *dev)
+{
+	struct pool *pool = d->c->pool;
+	uint64_t *since = &d->since[dev->index];
+
+	*since = UINT64_MAX;
+	for (unsigned copy = 0; copy < 2; copy++) {
+		read_sectors(dev, area(dev, copy) + UBER_OFFSET, d->ring[copy], UBER_SLOTS);
+		for (unsigned i = 0; i < UBER_SLOTS; i++) {
+			const struct uberblock *u = &d->ring[copy][i];
+
+			if (uber_validate(u, pool->guid))
+				continue;
+			if (u->import_counter < pool->uber.import_counter)
+				*since = 0;
+			if (u->import_counter != pool->uber.import_counter)
+				continue;
+			if (u->txg < *since)
+				*since = u->txg;
+			if (!d->want[i].txg || uber_compare(u, &d->want[i]) > 0)
+				d->want[i] = *u;
+		}
+	}
+}
+
+/* A device that misses more than the newest one was not there when the pool was used. One that has
+   just joined has seen what its label knows. */
+static bool was_away(const struct devices *d, const struct pool_dev *dev)
+{
+	const struct uberblock *newest = &d->c->pool->uber;
+	struct uberblock seen = {.import_counter = dev->seen_import, .txg = dev->seen_txg};
+
+	for (unsigned copy = 0; copy < 2 && !dev->seen_txg; copy++) {
+		const struct label *label = d->copy[copy];
+
+		if (read_label(d, dev, copy) ||
+		    (label->import_counter == seen.import_counter && label->txg < seen.txg))
+			continue;
+		seen.import_counter = label->import_counter;
+		seen.txg = label->txg;
+	}
+	for (unsigned i = 0; i < UBER_SLOTS; i++) {
+		const struct uberblock *u = &d->want[i];
+
+		if (u->txg && uber_compare(u, newest) < 0 && uber_compare(u, &seen) > 0)
+			return true;
+	}
+	return false;
+}
+
+static void check_ring(struct devices *d, const struct pool_dev *dev, unsigned copy)
+{
+	read_sectors(dev, area(dev, copy) + UBER_OFFSET, d->ring[copy], UBER_SLOTS);
+	for (unsigned i = 0; i < UBER_SLOTS; i++) {
+		const struct uberblock *want = &d->want[i];
+
+		if (!want->txg || want->txg < d->since[dev->index] ||
+		    !memcmp(want, &d->ring[copy][i], sizeof(*want)) ||
+		    (!d->exported && !uber_compare(want, &d->c->pool->uber)))
+			continue;
+		found(d->c, TARN_FOUND_UBERBLOCK,
+		      "%s: the uberblock of txg %llu in the %s label area is damaged or missing",
+		      dev->path, (unsigned long long)want->txg, area_name(copy));
+	}
+}
+
+/* ---- labels, compared ---- */
 
 static void find_best(struct devices *d, const struct pool_dev *dev)
 {
@@ -132,9 +158,10 @@ static void check_labels(struct devices *d, const struct pool_dev *dev)
 	int rc[2] = {read_label(d, dev, 0), read_label(d, dev, 1)};
 
 	for (unsigned copy = 0; copy < 2; copy++) {
-		if (rc[copy] ? d->exported : d->best->seq > d->copy[copy]->seq + 1)
-			found(d->c, TARN_FOUND_LABEL, "%s: the %s label %s", dev->path,
-			      area_name(copy), rc[copy] ? "is damaged" : "is out of date");
+		/* Each power cut while labels are written may leave one area further behind. */
+		if (rc[copy] && d->exported)
+			found(d->c, TARN_FOUND_LABEL, "%s: the %s label is damaged", dev->path,
+			      area_name(copy));
 	}
 	if (!rc[0] && !rc[1] && !label_compare(d->copy[0], d->copy[1]) &&
 	    memcmp(d->copy[0], d->copy[1], sizeof(struct label)))
@@ -143,14 +170,9 @@ static void check_labels(struct devices *d, const struct pool_dev *dev)
 
 /* ---- slab tables ---- */
 
-static void read_pages(const struct pool_dev *dev, unsigned copy, uint32_t first, uint32_t n,
-		       struct slab_page *pages)
+static uint64_t page_offset(const struct pool_dev *dev, unsigned copy, uint32_t page)
 {
-	uint64_t offset = LABEL_AREA + ((uint64_t)copy * dev->table_pages + first) * sizeof(*pages);
-
-	for (uint32_t i = 0; i < n; i++)
-		if (dev_read(dev->dev, offset + i * sizeof(*pages), &pages[i], sizeof(*pages)))
-			memset(&pages[i], 0, sizeof(*pages));
+	return LABEL_AREA + ((uint64_t)copy * dev->table_pages + page) * SECTOR_SIZE;
 }
 
 static void check_page(struct devices *d, const struct pool_dev *dev, uint32_t index,
@@ -176,8 +198,8 @@ static void check_table(struct devices *d, const struct pool_dev *dev)
 
 	for (uint32_t first = 0, n; first < npages; first += n) {
 		n = npages - first < PAGES ? npages - first : PAGES;
-		read_pages(dev, 0, first, n, d->pages[0]);
-		read_pages(dev, 1, first, n, d->pages[1]);
+		for (unsigned copy = 0; copy < 2; copy++)
+			read_sectors(dev, page_offset(dev, copy, first), d->pages[copy], n);
 		for (uint32_t i = 0; i < n; i++)
 			check_page(d, dev, first + i, &d->pages[0][i], &d->pages[1][i]);
 	}

@@ -28,7 +28,7 @@ int inodes_new(struct inodes **out)
 
 void inodes_free(struct inodes *inodes)
 {
-	for (uint64_t i = 0; inodes && i < PAGES; i++)
+	for (uint64_t i = 0; inodes && i < inodes->end / PAGE_INODES; i++)
 		free(inodes->page[i]);
 	free(inodes);
 }

@@ -2,6 +2,8 @@
 #include "dev/sim.h"
 #include "dev/impl.h"
 #include "dev/sim_image.h"
+#include "dev/sim_impl.h"
+#include "dev/sim_unflushed.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -9,14 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
-
-/* A write (or discard) that no flush has covered yet. */
-struct unflushed {
-	TAILQ_ENTRY(unflushed) link;
-	uint64_t nth;
-	uint64_t first, count; /* sectors */
-	struct sector *sectors[];
-};
 
 struct fault {
 	SLIST_ENTRY(fault) link;
@@ -28,21 +22,21 @@ struct fault {
 
 struct sim {
 	pthread_mutex_t lock; /* guards everything here and the queues of the open devices */
-	pthread_cond_t wake;  /* a request came, hold ended, a device closes */
 	char *name;
 	uint64_t size;
 	uint32_t physical;
 	struct image *current; /* what reads see: durable and all unflushed writes */
 	struct image *durable;
-	TAILQ_HEAD(, unflushed) unflushed; /* by nth */
-	uint64_t unflushed_count;
-	uint64_t writes; /* good ones so far: the ordinal of the last */
+	struct unflushed_list unflushed; /* done by the clock of `writes` */
+	uint64_t writes;                 /* good ones so far: the ordinal of the last */
+	struct tape *tape;               /* NULL: not recorded */
+	unsigned tape_medium;
 	SLIST_HEAD(, fault) faults;
 	bool lose, gone, hold;
 	uint64_t order; /* state of the random order of completion; 0 = as submitted */
 	void (*on_write)(struct sim *, uint64_t nth, void *);
 	void *on_write_arg;
-	unsigned open;
+	SLIST_HEAD(, sim_dev) open;
 	bool open_for_writing;
 };
 
@@ -50,24 +44,17 @@ struct sim_dev {
 	struct dev dev;
 	struct sim *sim;
 	pthread_t thread;
+	SLIST_ENTRY(sim_dev) link;    /* under the medium's lock */
+	pthread_cond_t wake;          /* a request came, hold ended, the device closes */
 	struct dev_io *queue, **tail; /* under the medium's lock, as the next two */
 	uint64_t queued;
 	bool closing;
 };
 
-/* splitmix64: any seed gives a good sequence. */
-static uint64_t next_random(uint64_t *state)
-{
-	uint64_t z = *state += 0x9e3779b97f4a7c15;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-	z = (z ^ z >> 27) * 0x94d049bb133111eb;
-	return z ^ z >> 31;
-}
-
 /* The medium */
 
-static struct sim *medium(const char *name, uint64_t size, uint32_t physical, struct image *durable)
+struct sim *sim_from_image(const char *name, uint64_t size, uint32_t physical,
+			   struct image *durable)
 {
 	struct sim *sim = sim_alloc(sizeof(*sim));
 
@@ -79,9 +66,9 @@ static struct sim *medium(const char *name, uint64_t size, uint32_t physical, st
 	sim->durable = durable;
 	sim->current = image_copy(durable);
 	pthread_mutex_init(&sim->lock, NULL);
-	pthread_cond_init(&sim->wake, NULL);
-	TAILQ_INIT(&sim->unflushed);
+	unflushed_init(&sim->unflushed);
 	SLIST_INIT(&sim->faults);
+	SLIST_INIT(&sim->open);
 	return sim;
 }
 
@@ -89,16 +76,7 @@ struct sim *sim_create(const char *name, uint64_t size, uint32_t physical)
 {
 	struct image *empty = image_new(size / SECTOR_SIZE);
 
-	return medium(name, size, physical, empty);
-}
-
-static void forget(struct sim *sim, struct unflushed *w)
-{
-	TAILQ_REMOVE(&sim->unflushed, w, link);
-	sim->unflushed_count--;
-	for (uint64_t i = 0; i < w->count; i++)
-		sector_drop(w->sectors[i]);
-	free(w);
+	return sim_from_image(name, size, physical, empty);
 }
 
 static void clear_faults(struct sim *sim, enum dev_op op)
@@ -116,76 +94,39 @@ static void clear_faults(struct sim *sim, enum dev_op op)
 
 void sim_destroy(struct sim *sim)
 {
-	assert(!sim->open);
-	while (!TAILQ_EMPTY(&sim->unflushed))
-		forget(sim, TAILQ_FIRST(&sim->unflushed));
+	assert(SLIST_EMPTY(&sim->open));
+	unflushed_clear(&sim->unflushed);
 	for (enum dev_op op = DEV_READ; op <= DEV_DISCARD; op++)
 		clear_faults(sim, op);
 	image_free(sim->current);
 	image_free(sim->durable);
-	pthread_cond_destroy(&sim->wake);
 	pthread_mutex_destroy(&sim->lock);
 	free(sim->name);
 	free(sim);
 }
 
-static void apply(struct image *image, const struct unflushed *w, uint64_t count)
+struct sim_shape sim_attach_tape(struct sim *sim, struct tape *tape, unsigned medium)
 {
-	for (uint64_t i = 0; i < count && i < w->count; i++)
-		image_set(image, w->first + i, w->sectors[i]);
+	assert(SLIST_EMPTY(&sim->open) && !sim->unflushed.count && !sim->tape);
+	sim->tape = tape;
+	sim->tape_medium = medium;
+	return (struct sim_shape){.name = sim->name,
+				  .size = sim->size,
+				  .physical = sim->physical,
+				  .content = image_copy(sim->durable)};
 }
 
 /* Power cuts */
 
-static void cut_random(struct sim *sim, struct image *image, uint64_t seed)
-{
-	uint64_t n = 0;
-	struct unflushed **writes = sim_alloc((sim->unflushed_count + 1) * sizeof(*writes)), *w;
-
-	for (w = TAILQ_FIRST(&sim->unflushed); w; w = TAILQ_NEXT(w, link)) {
-		if (next_random(&seed) & 1)
-			writes[n++] = w;
-	}
-	while (n) {
-		uint64_t i = next_random(&seed) % n;
-
-		apply(image, writes[i], writes[i]->count);
-		writes[i] = writes[--n];
-	}
-	free(writes);
-}
-
-/* How many sectors of unflushed write i arrive. */
-static uint64_t arriving(enum sim_cut how, uint64_t i, uint64_t arg, uint64_t arg2)
-{
-	switch (how) {
-	case SIM_CUT_ALL:
-		return UINT64_MAX;
-	case SIM_CUT_ONLY:
-		return i == arg ? UINT64_MAX : 0;
-	case SIM_CUT_BUT:
-		return i == arg ? 0 : UINT64_MAX;
-	case SIM_CUT_TORN:
-		return i < arg ? UINT64_MAX : i == arg ? arg2 : 0;
-	default:
-		return 0;
-	}
-}
-
 struct sim *sim_cut(struct sim *sim, enum sim_cut how, uint64_t arg, uint64_t arg2)
 {
 	struct image *image;
-	struct unflushed *w;
-	uint64_t i = 0;
 
 	pthread_mutex_lock(&sim->lock);
 	image = image_copy(sim->durable);
-	if (how == SIM_CUT_RANDOM)
-		cut_random(sim, image, arg);
-	for (w = TAILQ_FIRST(&sim->unflushed); w; w = TAILQ_NEXT(w, link))
-		apply(image, w, arriving(how, i++, arg, arg2));
+	unflushed_cut(&sim->unflushed, &image, how, arg, arg2);
 	pthread_mutex_unlock(&sim->lock);
-	return medium(sim->name, sim->size, sim->physical, image);
+	return sim_from_image(sim->name, sim->size, sim->physical, image);
 }
 
 uint64_t sim_unflushed(struct sim *sim)
@@ -193,7 +134,7 @@ uint64_t sim_unflushed(struct sim *sim)
 	uint64_t count;
 
 	pthread_mutex_lock(&sim->lock);
-	count = sim->unflushed_count;
+	count = sim->unflushed.count;
 	pthread_mutex_unlock(&sim->lock);
 	return count;
 }
@@ -231,9 +172,12 @@ void sim_fail(struct sim *sim, enum dev_op op, uint64_t offset, uint64_t length,
 
 static void set(struct sim *sim, bool *control, bool on)
 {
+	struct sim_dev *d;
+
 	pthread_mutex_lock(&sim->lock);
 	*control = on;
-	pthread_cond_broadcast(&sim->wake);
+	for (d = SLIST_FIRST(&sim->open); d; d = SLIST_NEXT(d, link))
+		pthread_cond_signal(&d->wake);
 	pthread_mutex_unlock(&sim->lock);
 }
 
@@ -285,7 +229,7 @@ static void edit(struct sim *sim, const struct edit *e)
 
 	edit_sector(image_at(sim->current, e->sector), e);
 	edit_sector(image_at(sim->durable, e->sector), e);
-	for (w = TAILQ_FIRST(&sim->unflushed); w; w = TAILQ_NEXT(w, link)) {
+	for (w = TAILQ_FIRST(&sim->unflushed.head); w; w = TAILQ_NEXT(w, link)) {
 		if (e->sector >= w->first && e->sector - w->first < w->count)
 			edit_sector(&w->sectors[e->sector - w->first], e);
 	}
@@ -383,60 +327,25 @@ static void read_sectors(struct sim *sim, struct dev_io *io)
 	}
 }
 
-/* Makes the newest write durable, alone: in its place, older ones have nothing else to bring. */
-static void settle(struct sim *sim, struct unflushed *newest)
-{
-	struct unflushed *w;
-
-	for (w = TAILQ_FIRST(&sim->unflushed); w != newest; w = TAILQ_NEXT(w, link)) {
-		for (uint64_t i = 0; i < newest->count; i++) {
-			uint64_t at = newest->first + i - w->first;
-
-			if (at >= w->count)
-				continue;
-			sector_drop(w->sectors[at]);
-			w->sectors[at] = sector_hold(newest->sectors[i]);
-		}
-	}
-	apply(sim->durable, newest, newest->count);
-	forget(sim, newest);
-}
-
 static void write_sectors(struct sim *sim, struct dev_io *io)
 {
-	uint64_t count = io->length / SECTOR_SIZE, n = 0;
 	struct unflushed *w;
 
 	sim->writes++;
 	if (sim->lose)
 		return;
-	w = sim_alloc(sizeof(*w) + count * sizeof(w->sectors[0]));
-	w->nth = sim->writes;
-	w->first = io->offset / SECTOR_SIZE;
-	w->count = count;
-	for (int i = 0; io->op == DEV_WRITE && i < io->iovcnt; i++) {
-		const uint8_t *from = io->iov[i].iov_base;
-
-		for (size_t at = 0; at < io->iov[i].iov_len; at += SECTOR_SIZE)
-			w->sectors[n++] = sector_new(from + at);
-	}
-	apply(sim->current, w, count);
-	TAILQ_INSERT_TAIL(&sim->unflushed, w, link);
-	sim->unflushed_count++;
-	if (io->durable)
-		settle(sim, w);
+	w = unflushed_new(0, io);
+	w->done = sim->writes;
+	unflushed_apply(w, sim->current, w->count);
+	unflushed_append(&sim->unflushed, w);
+	if (w->durable)
+		unflushed_settle(&sim->unflushed, w, sim->durable);
 }
 
 static void flush(struct sim *sim, uint64_t upto)
 {
-	struct unflushed *w;
-
-	if (sim->lose)
-		return;
-	while ((w = TAILQ_FIRST(&sim->unflushed)) && w->nth <= upto) {
-		apply(sim->durable, w, w->count);
-		forget(sim, w);
-	}
+	if (!sim->lose)
+		unflushed_flush(&sim->unflushed, 0, sim->durable, upto);
 }
 
 static int perform(struct sim *sim, struct dev_io *io)
@@ -451,12 +360,14 @@ static int perform(struct sim *sim, struct dev_io *io)
 		flush(sim, io->moved);
 	else
 		write_sectors(sim, io);
+	if (sim->tape && !sim->lose)
+		tape_completed(sim->tape, sim->tape_medium, io, io->rest.iov_len);
 	return 0;
 }
 
 static struct dev_io *take(struct sim_dev *d)
 {
-	uint64_t skip = d->sim->order ? next_random(&d->sim->order) % d->queued : 0;
+	uint64_t skip = d->sim->order ? sim_random(&d->sim->order) % d->queued : 0;
 	struct dev_io **place = &d->queue, *io;
 
 	while (skip--)
@@ -477,7 +388,7 @@ static void *serve(void *arg)
 	pthread_mutex_lock(&sim->lock);
 	while (!d->closing) {
 		if (!d->queue || sim->hold) {
-			pthread_cond_wait(&sim->wake, &sim->lock);
+			pthread_cond_wait(&d->wake, &sim->lock);
 			continue;
 		}
 		struct dev_io *io = take(d);
@@ -506,11 +417,13 @@ static void sim_submit(struct dev *dev, struct dev_io *io)
 	pthread_mutex_lock(&d->sim->lock);
 	if (io->op == DEV_FLUSH)
 		io->moved = d->sim->writes; /* the last write that the flush covers */
+	if (d->sim->tape && !io->result)
+		io->rest.iov_len = tape_submitted(d->sim->tape, d->sim->tape_medium, io);
 	*d->tail = io;
 	d->tail = &io->next;
 	d->queued++;
-	pthread_cond_broadcast(&d->sim->wake);
 	pthread_mutex_unlock(&d->sim->lock);
+	pthread_cond_signal(&d->wake); /* the device stays until this call is over */
 }
 
 static int sim_size(struct dev *dev, uint64_t *size)
@@ -522,10 +435,11 @@ static int sim_size(struct dev *dev, uint64_t *size)
 static void detach(struct sim_dev *d)
 {
 	pthread_mutex_lock(&d->sim->lock);
-	d->sim->open--;
+	SLIST_REMOVE(&d->sim->open, d, sim_dev, link);
 	if (!d->dev.readonly)
 		d->sim->open_for_writing = false;
 	pthread_mutex_unlock(&d->sim->lock);
+	pthread_cond_destroy(&d->wake);
 	dev_fini(&d->dev);
 	free(d);
 }
@@ -541,18 +455,19 @@ static void sim_close(struct dev *dev)
 
 static const struct dev_ops sim_ops = {.submit = sim_submit, .size = sim_size, .close = sim_close};
 
-static int claim(struct sim *sim, bool readonly)
+static int attach(struct sim_dev *d)
 {
+	struct sim *sim = d->sim;
 	int rc = 0;
 
 	pthread_mutex_lock(&sim->lock);
 	if (sim->gone)
 		rc = -ENXIO;
-	else if (!readonly && sim->open_for_writing)
+	else if (!d->dev.readonly && sim->open_for_writing)
 		rc = -EBUSY;
 	if (!rc) {
-		sim->open++;
-		sim->open_for_writing |= !readonly;
+		SLIST_INSERT_HEAD(&sim->open, d, link);
+		sim->open_for_writing |= !d->dev.readonly;
 	}
 	pthread_mutex_unlock(&sim->lock);
 	return rc;
@@ -560,17 +475,21 @@ static int claim(struct sim *sim, bool readonly)
 
 int sim_open(struct sim *sim, int flags, struct dev **out)
 {
-	struct sim_dev *d;
-	int rc = claim(sim, flags & DEV_OPEN_RDONLY);
+	struct sim_dev *d = sim_alloc(sizeof(*d));
+	int rc;
 
-	if (rc)
-		return rc;
-	d = sim_alloc(sizeof(*d));
 	d->sim = sim;
 	d->tail = &d->queue;
 	d->dev.readonly = flags & DEV_OPEN_RDONLY;
 	d->dev.geo = (struct dev_geometry){
 	    .physical = sim->physical, .optimal = DEV_OPTIMAL_DEFAULT, .discard = !d->dev.readonly};
+	pthread_cond_init(&d->wake, NULL);
+	rc = attach(d);
+	if (rc) {
+		pthread_cond_destroy(&d->wake);
+		free(d);
+		return rc;
+	}
 	rc = dev_init(&d->dev, &sim_ops, sim->name);
 	if (!rc)
 		rc = dev_refresh_geometry(&d->dev);

@@ -9,7 +9,8 @@
  * made, and what older unflushed writes had in its place has lost its meaning. A discard is a write
  * of zeros, counted among the writes. Reads see all writes. All functions may be called from any
  * thread, the callback too. Each open device has one thread, which completes requests one by one,
- * by default in the order of submission. Aborts when memory is short.
+ * by default in the order of submission. Aborts when memory is short. A recorded medium
+ * (sim_tape.h) is in use by its tape.
  */
 #ifndef TARN_DEV_SIM_H
 #define TARN_DEV_SIM_H

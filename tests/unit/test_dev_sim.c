@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "dev/sim.h"
+#include "dev/sim_tape.h"
 #include "dev_request.h"
 
 #define SECTORS 2048
@@ -307,6 +308,88 @@ static void failed_or_lost_durable_write_changes_nothing(void **state)
 	assert_int_equal(peek_cut(s->sim, 1, SIM_CUT_ALL, 0, 0), 0);
 }
 
+static int tape_peek(struct tape_cursor *c, unsigned medium, unsigned sector, enum sim_cut how,
+		     uint64_t arg)
+{
+	struct sim *media[2];
+	int value;
+
+	tape_cursor_cut(c, how, arg, 0, media);
+	value = peek(media[medium], sector);
+	sim_destroy(media[0]);
+	sim_destroy(media[1]);
+	return value;
+}
+
+/* Two devices, recorded together: one write to each, a flush of the first, a durable write. */
+static struct tape *record_two(struct setup *s)
+{
+	struct setup other = {.buf = s->buf};
+	struct tape *tape = tape_new();
+
+	dev_close(s->dev);
+	other.sim = sim_create("other", SIZE, 512);
+	tape_record(tape, s->sim);
+	tape_record(tape, other.sim);
+	assert_int_equal(sim_open(s->sim, 0, &s->dev), 0);
+	assert_int_equal(sim_open(other.sim, 0, &other.dev), 0);
+	assert_int_equal(put(s, 1, 2, 1), 0);
+	assert_int_equal(put(&other, 1, 1, 2), 0);
+	assert_int_equal(tape_position(tape), 4);
+	assert_int_equal(dev_flush(s->dev), 0);
+	assert_int_equal(tape_position(tape), 5);
+	assert_int_equal(put_durably(&other, 2, 1, 3), 0);
+	assert_int_equal(get(s, 1), 1);
+	assert_int_equal(tape_position(tape), 7);
+	dev_close(other.dev);
+	sim_destroy(other.sim);
+	return tape;
+}
+
+static void tape_is_cut_at_each_event(void **state)
+{
+	struct tape *tape = record_two(*state);
+	struct tape_cursor *c = tape_cursor_new(tape);
+
+	assert_int_equal(tape_cursor_unflushed(c), 0);
+	tape_cursor_seek(c, 1); /* submitted: may have arrived */
+	assert_int_equal(tape_cursor_unflushed(c), 1);
+	assert_int_equal(tape_cursor_length(c, 0), 2);
+	assert_int_equal(tape_peek(c, 0, 1, SIM_CUT_NONE, 0), 0);
+	assert_int_equal(tape_peek(c, 0, 1, SIM_CUT_ALL, 0), 1);
+	tape_cursor_seek(c, 4);
+	assert_int_equal(tape_cursor_unflushed(c), 2);
+	assert_int_equal(tape_peek(c, 0, 1, SIM_CUT_ONLY, 1), 0);
+	assert_int_equal(tape_peek(c, 1, 1, SIM_CUT_ONLY, 1), 2);
+	tape_cursor_seek(c, 5); /* one device's flush */
+	assert_int_equal(tape_cursor_unflushed(c), 1);
+	assert_int_equal(tape_peek(c, 0, 2, SIM_CUT_NONE, 0), 1);
+	assert_int_equal(tape_peek(c, 1, 1, SIM_CUT_NONE, 0), 0);
+	tape_cursor_seek(c, 6);
+	assert_int_equal(tape_peek(c, 1, 2, SIM_CUT_NONE, 0), 0);
+	assert_int_equal(tape_peek(c, 1, 2, SIM_CUT_BUT, 0), 3);
+	tape_cursor_seek(c, 7); /* the durable write is done */
+	assert_int_equal(tape_cursor_unflushed(c), 1);
+	assert_int_equal(tape_peek(c, 1, 2, SIM_CUT_NONE, 0), 3);
+	tape_cursor_free(c);
+	tape_free(tape);
+}
+
+static void tape_can_ignore_flushes(void **state)
+{
+	struct tape *tape = record_two(*state);
+	struct tape_cursor *c = tape_cursor_new(tape);
+
+	tape_cursor_seek(c, 5);
+	tape_cursor_ignore_flushes(c);
+	tape_cursor_seek(c, 7);
+	assert_int_equal(tape_cursor_unflushed(c), 2);
+	assert_int_equal(tape_peek(c, 0, 1, SIM_CUT_NONE, 0), 1);
+	assert_int_equal(tape_peek(c, 1, 2, SIM_CUT_NONE, 0), 0);
+	tape_cursor_free(c);
+	tape_free(tape);
+}
+
 struct calls {
 	atomic_uint count;
 	unsigned wrong;
@@ -576,6 +659,8 @@ int main(void)
 	    T(flush_covers_only_what_had_completed),
 	    T(durable_write_covers_itself_alone),
 	    T(failed_or_lost_durable_write_changes_nothing),
+	    T(tape_is_cut_at_each_event),
+	    T(tape_can_ignore_flushes),
 	    T(callback_sees_each_write),
 	    T(faults_hit_what_touches_the_range),
 	    T(faults_end_by_count),

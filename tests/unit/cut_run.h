@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+/*
+ * The power-cut test's use of the engine: a pool on simulated devices, a list of operations done
+ * to it while a tape records the devices, and what an imported pool holds. The public API takes
+ * paths: dev_open() is wrapped (see CMakeLists.txt), and the paths of the placeholders, sparse
+ * files in a folder, open simulated devices in their place. One pool at a time in a process;
+ * a forked process has its own.
+ */
+#ifndef TESTS_CUT_RUN_H
+#define TESTS_CUT_RUN_H
+
+#include "cut_model.h"
+#include "dev/sim_tape.h"
+
+#define CUT_POOL "tank"
+#define CUT_DEVS 4
+#define CUT_DEV_BYTES (64ull << 20)
+#define CUT_WHY 1024
+
+struct cut_profile {
+	const char *name;
+	unsigned ndevs; /* of the pool, without the spare one that CUT_ADD adds */
+	bool mirror;
+};
+
+/* The folder of placeholders; every begin has its end. */
+void cut_begin(void);
+void cut_end(void);
+/* What the placeholders stand for from now on; NULL: nothing. */
+void cut_use(struct sim *const *media, unsigned n);
+
+/* What was done, and when by the tape. */
+struct cut_record {
+	const struct cut_profile *profile;
+	const struct cut_op *ops;
+	unsigned nops;
+	struct tape *tape;
+	uint64_t created; /* the pool was made, the operations begin */
+	uint64_t end;
+	uint64_t begun[CUT_OPS_MAX + 1], acked[CUT_OPS_MAX + 1]; /* UINT64_MAX: never */
+	bool nothing[CUT_OPS_MAX + 1];                           /* it changed nothing */
+	uint32_t serial[CUT_OPS_MAX + 1]; /* of the inodes that they were about */
+	struct cut_world *worlds;         /* [i]: before operation i; nops + 1 of them */
+};
+
+/* What does not need a run: no tape, no times. */
+void cut_plan(struct cut_record *r, const struct cut_profile *profile, const struct cut_op *ops,
+	      unsigned nops);
+/* Makes a pool, does the operations, exports it (one more operation). What fails ends the test. */
+void cut_record(struct cut_record *r, const struct cut_profile *profile, const struct cut_op *ops,
+		unsigned nops);
+void cut_record_free(struct cut_record *r);
+
+/* What must, and what may be there. */
+struct cut_bounds {
+	unsigned least, most;          /* so many of the first operations */
+	bool settled[CUT_OPS_MAX + 1]; /* unstable writes that must be there if they are among
+					  them; others may not */
+};
+void cut_bounds(const struct cut_record *r, uint64_t position, struct cut_bounds *out);
+
+/*
+ * The media must hold a good pool that fits the bounds, and be of use. why: what is wrong.
+ * thorough: works on it, and checks it again after that. Recorded on tape if there is one.
+ */
+bool cut_verify(const struct cut_record *r, const struct cut_bounds *bounds,
+		struct sim *const *media, unsigned n, bool thorough, char why[CUT_WHY]);
+
+#endif
