@@ -22,14 +22,20 @@ fsal_status_t share_check(struct tarn_object *object, struct state_t *state, boo
 	return status;
 }
 
-/* One more open, which adds flags to the share unless (if checked) others forbid that. */
-static fsal_status_t open_count(struct tarn_object *object, fsal_openflags_t flags, bool checked)
+/* What an open does that others may forbid: to empty the file is to write. */
+static fsal_openflags_t open_access(fsal_openflags_t flags)
 {
-	fsal_status_t status = ok();
+	return FSAL_O_NFS_FLAGS(flags) | (flags & FSAL_O_TRUNC ? FSAL_O_WRITE : FSAL_O_CLOSED);
+}
+
+/* One more open, which adds flags to the share unless others forbid the access. */
+static fsal_status_t open_count(struct tarn_object *object, fsal_openflags_t flags,
+				fsal_openflags_t access)
+{
+	fsal_status_t status;
 
 	PTHREAD_RWLOCK_wrlock(&object->handle.obj_lock);
-	if (checked)
-		status = check_share_conflict(&object->share, flags, false);
+	status = check_share_conflict(&object->share, access, false);
 	if (!FSAL_IS_ERROR(status) && object->opens == 0)
 		status = status_of(tarn_open(object->inode));
 	if (!FSAL_IS_ERROR(status)) {
@@ -72,8 +78,9 @@ static fsal_status_t open_take(struct tarn_object *object, struct state_t *state
 		PTHREAD_RWLOCK_unlock(&object->handle.obj_lock);
 		return ok();
 	}
+	fsal_openflags_t access = checked ? open_access(flags) : FSAL_O_CLOSED;
 	flags = FSAL_O_NFS_FLAGS(flags);
-	fsal_status_t status = open_count(object, flags, checked);
+	fsal_status_t status = open_count(object, flags, access);
 	if (!FSAL_IS_ERROR(status))
 		fd_of(state)->openflags = flags;
 	return status;
@@ -304,16 +311,16 @@ static bool op_check_verifier(struct fsal_obj_handle *handle, fsal_verifier_t ve
 	return verifier_check(object_of(handle), verifier).major != ERR_FSAL_EXIST;
 }
 
-/* Exchanges a share of the state for another one. */
+/* Exchanges a share of the state for another one, unless others forbid the access. */
 static fsal_status_t share_change(struct tarn_object *object, struct fsal_fd *fd,
-				  fsal_openflags_t after)
+				  fsal_openflags_t after, fsal_openflags_t access)
 {
 	fsal_openflags_t before = fd->openflags;
 
 	/* Without its own old share it conflicts with others' only. */
 	PTHREAD_RWLOCK_wrlock(&object->handle.obj_lock);
 	update_share_counters(&object->share, before, FSAL_O_CLOSED);
-	fsal_status_t status = check_share_conflict(&object->share, after, false);
+	fsal_status_t status = check_share_conflict(&object->share, access, false);
 	if (FSAL_IS_ERROR(status))
 		after = before;
 	update_share_counters(&object->share, FSAL_O_CLOSED, after);
@@ -331,11 +338,12 @@ static fsal_status_t op_reopen2(struct fsal_obj_handle *handle, struct state_t *
 
 	if (before == FSAL_O_CLOSED)
 		return open_by_handle(object, state, flags, FSAL_NO_CREATE, NULL, NULL);
-	fsal_status_t status = share_change(object, fd, FSAL_O_NFS_FLAGS(flags));
+	fsal_status_t status =
+	    share_change(object, fd, FSAL_O_NFS_FLAGS(flags), open_access(flags));
 	if (!FSAL_IS_ERROR(status) && (flags & FSAL_O_TRUNC)) {
 		status = truncate_open(object);
-		if (FSAL_IS_ERROR(status)) /* can't conflict: nobody else was let in meanwhile */
-			(void)share_change(object, fd, before);
+		if (FSAL_IS_ERROR(status))
+			(void)share_change(object, fd, before, FSAL_O_CLOSED);
 	}
 	return status;
 }
@@ -379,7 +387,7 @@ static fsal_status_t op_merge(struct fsal_obj_handle *handle, struct fsal_obj_ha
 		int r = object_inode(object, &inode);
 		if (r != 0)
 			return status_of(r);
-		status = open_count(object, FSAL_O_CLOSED, false);
+		status = open_count(object, FSAL_O_CLOSED, FSAL_O_CLOSED);
 		tarn_inode_put(inode);
 		if (FSAL_IS_ERROR(status))
 			return status;

@@ -20,9 +20,10 @@ from nfs3 import NFS, Reply, opaque, u32, u64
     42, 43, 44, 53, 58, 59, 60,
     62, 68, 69, 71, 72, 73, 74, 75)
 SAME, SYMLINK_FOUND, NOT_SAME, OP_ILLEGAL, BAD_STATEID = 10009, 10029, 10027, 10044, 10025
+SHARE_DENIED, LOCKED = 10015, 10012
 GRACE, ATTRNOTSUPP, UNION_NOTSUPP, NOXATTR, XATTR2BIG = 10013, 10032, 10090, 10095, 10096
 UNCHECKED, GUARDED, EXCLUSIVE4, EXCLUSIVE4_1 = range(4)
-READ_ACCESS, WRITE_ACCESS, BOTH_ACCESS = 1, 2, 3
+READ_ACCESS, WRITE_ACCESS, BOTH_ACCESS = 1, 2, 3  # and to deny
 ANONYMOUS = bytes(16)
 
 Change = collections.namedtuple("Change", "atomic before after")
@@ -196,6 +197,7 @@ class Client(nfs3.Client):
     def __init__(self, minor=1, name=None, **who):
         super().__init__(**who)
         self.minor, self.session = minor, None
+        self.keep = False  # whether the server is to keep replies
         owner = os.urandom(8) + opaque(name or os.urandom(8))
         self.clientid, sequence = self.compound((
             EXCHANGE_ID, owner + u32(0) + u32(0) + u32(0), lambda r: (r.u64(), r.u32())))[0]
@@ -226,7 +228,7 @@ class Client(nfs3.Client):
     def run(self, *operations):
         self.sequence += 1
         return self.compound((SEQUENCE, self.session + u32(self.sequence) + u32(0) + u32(0) +
-                              u32(0), lambda r: r.fixed(36)), *operations)[1:]
+                              u32(int(self.keep)), lambda r: r.fixed(36)), *operations)[1:]
 
     def one(self, *operations):
         """The last operation's result."""
@@ -240,14 +242,14 @@ class Client(nfs3.Client):
         return self.one(putfh(handle), getattr_(*names))
 
     def open(self, directory, name, access=BOTH_ACCESS, create=None, verifier=b"", owner=b"o",
-             **values):
+             deny=0, **values):
         """(opened, handle). create: None, or how."""
         how = u32(0)
         if create is not None:
             how = u32(1) + u32(create) + verifier
             if create != EXCLUSIVE4:
                 how += fattr(**values)
-        args = (u32(0) + u32(access) + u32(0) + u64(self.clientid) + opaque(owner) + how +
+        args = (u32(0) + u32(access) + u32(deny) + u64(self.clientid) + opaque(owner) + how +
                 u32(0) + opaque(name))
 
         def opened(reply):

@@ -4,6 +4,7 @@ import select
 import socket
 import struct
 
+import nfs4
 from nfs3 import *
 
 OUTSTANDING = 200  # requests of a client that a broken connection leaves without a reply
@@ -72,6 +73,20 @@ twice.xids = iter([0x7e000002])
 refused(NOENT, twice.remove, top, b"not yet")
 client.lookup(top, b"not yet")
 client.remove(top, b"not yet")
+
+# The same of v4.1, where a reply is kept in the session's slot.
+newer = nfs4.Client()
+newer.keep = True
+there = newer.root("/tarn/retransmit")
+for operations in ((nfs4.mkdir(b"new"),), (nfs4.remove(b"new"),),
+                   (nfs4.plain(nfs4.SAVEFH), nfs4.rename(b"other", b"another"))):
+    first = newer.run(nfs4.putfh(there), *operations)
+    newer.sequence -= 1
+    assert newer.run(nfs4.putfh(there), *operations) == first, "another reply"
+client.rename(top, b"another", top, b"other")
+newer.sequence -= 1
+newer.run(nfs4.putfh(there), *operations)
+client.lookup(top, b"other")
 
 # The connection breaks before any reply is read; the client comes back from the same port.
 names = [b"name-%d" % i for i in range(OUTSTANDING)]

@@ -146,6 +146,33 @@ info = client.one(putfh(file), removexattr(b"colour"))
 assert info.after == change(file)
 refused(NOXATTR, client.run, putfh(file), removexattr(b"colour"))
 
+# ---- share reservations ----
+
+other = Client(minor=1)
+opened, file = client.open(top, b"shared", access=READ_ACCESS, deny=WRITE_ACCESS, create=UNCHECKED,
+                           mode=0o666, size=5)
+reader, _ = other.open(top, b"shared", access=READ_ACCESS)
+for access in (WRITE_ACCESS, BOTH_ACCESS):
+    refused(SHARE_DENIED, other.open, top, b"shared", access=access)
+    refused(SHARE_DENIED, other.open, top, b"shared", access=access, create=UNCHECKED, size=0)
+# To empty it is to write, whatever else is wanted.
+v3 = nfs3.Client()
+v3_top = v3.lookup(v3.mount("/tarn"), b"v4")
+for owner in (b"o", b"p"):  # who has it open already, and who has not
+    refused(SHARE_DENIED, other.open, top, b"shared", access=READ_ACCESS, create=UNCHECKED, size=0,
+            owner=owner)
+refused((SHARE_DENIED, LOCKED), other.run, putfh(file), setattr_(size=0))
+refused((SHARE_DENIED, LOCKED), other.run, putfh(file), write(0, b"x"))
+refused(nfs3.JUKEBOX, v3.setattr, v3.lookup(v3_top, b"shared"), size=0)
+refused(nfs3.JUKEBOX, v3.create, v3_top, b"shared", size=0)
+assert client.attrs(file, "size")["size"] == 5
+# Who forbids it to others may do so itself.
+opened, _ = client.open(top, b"shared", access=READ_ACCESS, deny=WRITE_ACCESS, create=UNCHECKED,
+                        size=0)
+assert client.attrs(file, "size")["size"] == 0
+client.run(putfh(file), close(opened.stateid))
+other.open(top, b"shared", access=BOTH_ACCESS, create=UNCHECKED, size=0)
+
 # ---- a file without a name lives while it is open ----
 
 opened, gone = client.open(top, b"gone", create=GUARDED, mode=0o600)
