@@ -38,7 +38,7 @@ struct tarn_module TARN = {
 	    .link_supports_permission_checks = true,
 	    .compliant_eof_behavior = true,
 	    .xattr_support = true,
-	    .expire_time_parent = -1,
+	    .expire_time_parent = 1, /* seconds: datasets are renamed behind MDCACHE's back */
 	},
 };
 

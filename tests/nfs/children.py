@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-3.0-or-later
-"""children.py STATE NAME...: /tarn/above shows these child datasets, and has changed since."""
+"""children.py STATE NAME...: /tarn/above shows these child datasets, and has changed since.
+children.py parent: /tarn/three lies below /tarn."""
 import os
 import sys
 import time
@@ -8,6 +9,12 @@ import nfs4
 from nfs3 import *
 
 client, newer = Client(), nfs4.Client()
+if sys.argv[1] == "parent":
+    root, end = client.mount("/tarn"), time.monotonic() + 60
+    while client.lookup(client.lookup(root, b"three"), b"..") != root:
+        assert time.monotonic() < end, ".. leads to where the dataset was"
+        time.sleep(0.1)
+    sys.exit()
 above = client.lookup(client.mount("/tarn"), b"above")
 state, names = sys.argv[1], sorted(name.encode() for name in sys.argv[2:] if name != "start")
 
