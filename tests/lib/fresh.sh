@@ -25,7 +25,7 @@ in_fresh_debian() {
 	fi
 	work=$(mktemp -d "${TMPDIR:-/var/tmp}/tarn-fresh.XXXXXX")
 	fresh=$work/root
-	trap 'umount -l "$fresh"/{proc,dev,run} || true; rm -rf --one-file-system "$work"' EXIT
+	trap 'umount -l "$fresh"/{proc,dev,run} 2> /dev/null || true; rm -rf --one-file-system "$work"' EXIT
 	wait_for 20 grep -q tap0 /proc/net/route
 	base_tar
 	mkdir "$fresh"
@@ -63,4 +63,28 @@ base_tar() {
 inside() {
 	chroot "$fresh" env -i PATH=/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root "$@" \
 		< /dev/null
+}
+
+# booted COMMAND: boots the fresh system (with systemd installed) on a kernel of its own, without a
+# network, and runs COMMAND there as root once the services have started; its output and status.
+booted() {
+	local status
+	umount -R "$fresh"/{proc,dev,run} # the kernel there has its own
+	cat > "$fresh/etc/systemd/system/booted.service" <<-UNIT
+		[Unit]
+		After=multi-user.target
+		[Service]
+		Type=oneshot
+		ExecStart=-/bin/sh -c '$1 > /root/booted.out 2>&1; echo \$\$? > /root/booted.status'
+		ExecStopPost=systemctl --no-block poweroff
+	UNIT
+	gcc -D_GNU_SOURCE -O2 -shared -fPIC -o "$work/xstate.so" "$lib/uml-xstate.c"
+	LD_PRELOAD=$work/xstate.so linux.uml mem=1G "umid=fresh.$$" root=/dev/root rootfstype=hostfs \
+		"rootflags=$fresh" rw con=null con0=null,fd:1 ssl=null quiet systemd.wants=booted.service \
+		< /dev/null > "$work/console" 2>&1 || true
+	[ -e "$fresh/root/booted.status" ] || fail "it did not boot: $(tail -n 40 "$work/console")"
+	cat "$fresh/root/booted.out"
+	status=$(cat "$fresh/root/booted.status")
+	rm "$fresh"/root/booted.* "$fresh/etc/systemd/system/booted.service"
+	return "$status"
 }
