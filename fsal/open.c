@@ -261,6 +261,14 @@ static fsal_status_t open_effects(struct tarn_object *object, struct state_t *st
 	return FSAL_IS_ERROR(status) ? status : truncate_open(object);
 }
 
+/* Files of a read-only dataset are not opened for writing: a write that fails may be noticed late.
+   Without a state (NFSv3 CREATE) nothing is known of what the client wants. */
+static fsal_status_t write_check(struct tarn_inode *inode, struct state_t *state,
+				 fsal_openflags_t flags)
+{
+	return state && (flags & FSAL_O_WRITE) ? status_of(tarn_writable(inode)) : ok();
+}
+
 static fsal_status_t open_by_handle(struct tarn_object *object, struct state_t *state,
 				    fsal_openflags_t flags, enum fsal_create_mode mode,
 				    const char *verifier, struct fsal_attrlist *attrs)
@@ -270,7 +278,9 @@ static fsal_status_t open_by_handle(struct tarn_object *object, struct state_t *
 
 	if (r != 0)
 		return status_of(r);
-	fsal_status_t status = open_take(object, state, flags, true);
+	fsal_status_t status = write_check(inode, state, flags);
+	if (!FSAL_IS_ERROR(status))
+		status = open_take(object, state, flags, true);
 	if (!FSAL_IS_ERROR(status)) {
 		status = open_effects(object, state, flags, mode, verifier);
 		if (!FSAL_IS_ERROR(status))
@@ -329,22 +339,38 @@ static fsal_status_t share_change(struct tarn_object *object, struct fsal_fd *fd
 	return status;
 }
 
+/* Another share for an open state, which may empty the file as well. */
+static fsal_status_t reopen(struct tarn_object *object, struct state_t *state,
+			    struct tarn_inode *inode, fsal_openflags_t flags)
+{
+	struct fsal_fd *fd = fd_of(state);
+	fsal_openflags_t before = fd->openflags;
+	fsal_status_t status = write_check(inode, state, flags & ~before);
+
+	if (FSAL_IS_ERROR(status))
+		return status;
+	status = share_change(object, fd, FSAL_O_NFS_FLAGS(flags), open_access(flags));
+	if (FSAL_IS_ERROR(status) || !(flags & FSAL_O_TRUNC))
+		return status;
+	status = truncate_open(object);
+	if (FSAL_IS_ERROR(status))
+		(void)share_change(object, fd, before, FSAL_O_CLOSED);
+	return status;
+}
+
 static fsal_status_t op_reopen2(struct fsal_obj_handle *handle, struct state_t *state,
 				fsal_openflags_t flags)
 {
 	struct tarn_object *object = object_of(handle);
-	struct fsal_fd *fd = fd_of(state);
-	fsal_openflags_t before = fd->openflags;
+	struct tarn_inode *inode;
 
-	if (before == FSAL_O_CLOSED)
+	if (fd_of(state)->openflags == FSAL_O_CLOSED)
 		return open_by_handle(object, state, flags, FSAL_NO_CREATE, NULL, NULL);
-	fsal_status_t status =
-	    share_change(object, fd, FSAL_O_NFS_FLAGS(flags), open_access(flags));
-	if (!FSAL_IS_ERROR(status) && (flags & FSAL_O_TRUNC)) {
-		status = truncate_open(object);
-		if (FSAL_IS_ERROR(status))
-			(void)share_change(object, fd, before, FSAL_O_CLOSED);
-	}
+	int r = object_inode(object, &inode);
+	if (r != 0)
+		return status_of(r);
+	fsal_status_t status = reopen(object, state, inode, flags);
+	tarn_inode_put(inode);
 	return status;
 }
 

@@ -130,6 +130,16 @@ int tarn_access(const struct tarn_cred *cred, struct tarn_inode *inode, uint32_t
 	return err;
 }
 
+int tarn_writable(struct tarn_inode *inode)
+{
+	struct fs *fs;
+	int err = fs_enter_write(inode, &fs);
+
+	if (!err)
+		dataset_leave(inode->ds);
+	return err;
+}
+
 /* ---- setattr ---- */
 
 static bool times_valid(const struct tarn_setattr *set)

@@ -117,6 +117,8 @@ int tarn_acl_get(struct tarn_inode *inode, struct tarn_acl **out);
 
 /* ACE mask bits wanted (RFC 7530 6.2.1.3.1); 0 or -EACCES. */
 int tarn_access(const struct tarn_cred *cred, struct tarn_inode *inode, uint32_t mask);
+/* 0, or -EROFS: the dataset or its pool is read-only. */
+int tarn_writable(struct tarn_inode *inode);
 
 /* ---- names ---- */
 
