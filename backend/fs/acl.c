@@ -224,7 +224,7 @@ struct tarn_acl *acl_chmod(const struct tarn_acl *old, uint32_t mode, bool is_di
 	return acl;
 }
 
-int acl_inherit(const struct tarn_acl *parent, bool is_dir, uint32_t mode, struct tarn_acl **out)
+int acl_inherit(const struct tarn_acl *parent, bool is_dir, struct tarn_acl **out)
 {
 	struct tarn_acl *acl;
 
@@ -247,11 +247,8 @@ int acl_inherit(const struct tarn_acl *parent, bool is_dir, uint32_t mode, struc
 		acl->ace[acl->count++] = ace;
 	}
 	if (acl->count)
-		*out = acl_chmod(acl, mode, is_dir);
-	if (acl->count && !*out) {
+		*out = acl;
+	else
 		free(acl);
-		return -ENOMEM;
-	}
-	free(acl);
 	return 0;
 }

@@ -65,7 +65,8 @@ uint32_t acl_to_mode(const struct tarn_acl *acl, uint32_t mode);
 /* The ACL after a chmod (6.4.1.1): acl_to_mode() of it gives mode, named users and groups get
    no more than the group class. May have up to 2n + 5 entries. */
 struct tarn_acl *acl_chmod(const struct tarn_acl *acl, uint32_t mode, bool is_dir);
-/* What a new inode of this mode inherits (6.4.3); *out NULL if nothing. -ENOMEM. */
-int acl_inherit(const struct tarn_acl *parent, bool is_dir, uint32_t mode, struct tarn_acl **out);
+/* What a new inode inherits (6.4.3); *out NULL if nothing. -ENOMEM. If a mode is asked for,
+   acl_chmod() follows. */
+int acl_inherit(const struct tarn_acl *parent, bool is_dir, struct tarn_acl **out);
 
 #endif

@@ -270,9 +270,8 @@ static int setattr_rest(struct fs *fs, const struct tarn_cred *cred, struct tarn
 	return err;
 }
 
-/* Lock held for writing. */
-static int setattr_locked(struct fs *fs, const struct tarn_cred *cred, struct tarn_inode *inode,
-			  const struct tarn_setattr *set, struct tarn_commit *token)
+int attr_set(struct fs *fs, const struct tarn_cred *cred, struct tarn_inode *inode,
+	     const struct tarn_setattr *set, struct tarn_commit *token)
 {
 	struct tarn_acl *stored = NULL, *acl = NULL;
 	bool counts = atomic_load(&inode->ds->props.acl), set_acl = false;
@@ -305,7 +304,7 @@ int tarn_setattr(const struct tarn_cred *cred, struct tarn_inode *inode,
 	if (err)
 		return err;
 	alock_write(&inode->lock);
-	err = setattr_locked(fs, cred, inode, set, token);
+	err = attr_set(fs, cred, inode, set, token);
 	if (!err && post)
 		inode_attr(inode, post);
 	alock_unlock(&inode->lock);

@@ -351,11 +351,29 @@ static void create_record(struct creation *c)
 	rec->atime = rec->mtime = rec->ctime = rec->btime;
 }
 
-/* The new inode's ACL: the one given, or what the directory hands down. */
+/* What the directory hands down, within the mode if one is asked for. Without (an exclusive
+   create can't carry one) the mode that comes later finds all of it. */
+static int create_inherit(struct creation *c, bool is_dir)
+{
+	struct tarn_acl *above, *inherited = NULL;
+	int err = acl_load(c->dir, &above);
+
+	if (!err)
+		err = acl_inherit(above, is_dir, &inherited);
+	free(above);
+	if (!inherited || !(c->how->set.mask & TARN_SET_MODE)) {
+		c->acl = inherited;
+		return err;
+	}
+	c->acl = acl_chmod(inherited, c->rec.mode, is_dir);
+	free(inherited);
+	return c->acl ? 0 : -ENOMEM;
+}
+
+/* The new inode's ACL: the one given, or an inherited one. */
 static int create_acl(struct creation *c)
 {
 	bool is_dir = c->how->type == TARN_DIR;
-	struct tarn_acl *above;
 	int err;
 
 	if (c->how->set.mask & TARN_SET_ACL) {
@@ -365,10 +383,7 @@ static int create_acl(struct creation *c)
 	} else if (c->how->type == TARN_LNK) {
 		return 0;
 	} else {
-		err = acl_load(c->dir, &above);
-		if (!err)
-			err = acl_inherit(above, is_dir, c->rec.mode, &c->acl);
-		free(above);
+		err = create_inherit(c, is_dir);
 	}
 	if (!err && c->acl)
 		c->rec.mode = acl_to_mode(c->acl, c->rec.mode);

@@ -163,6 +163,9 @@ int attr_check(const struct tarn_cred *cred, const struct inode_record *rec,
 /* Makes them, but for size and ACL. */
 void attr_apply(struct inode_record *rec, const struct tarn_cred *cred,
 		const struct tarn_setattr *set);
+/* tarn_setattr() under the inode's lock, held for writing. */
+int attr_set(struct fs *fs, const struct tarn_cred *cred, struct tarn_inode *inode,
+	     const struct tarn_setattr *set, struct tarn_commit *token);
 /* A copy of the ACL to be stored, valid and as it makes sense for the type. */
 int acl_for(const struct tarn_acl *acl, bool is_dir, struct tarn_acl **out);
 struct disk_time disk_time_of(const struct timespec *ts);

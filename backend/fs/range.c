@@ -491,9 +491,10 @@ static int missing(struct fs *fs, struct tarn_inode *inode, uint64_t offset, uin
  * New data always takes new space, so no block can be set aside for a range. What can be had is
  * an answer now: -ENOSPC if the pool has no room for it.
  */
-static int allocate(struct fs *fs, struct tarn_inode *inode, uint64_t offset, uint64_t end,
-		    struct tarn_commit *token)
+static int allocate(struct fs *fs, const struct tarn_cred *cred, struct tarn_inode *inode,
+		    uint64_t offset, uint64_t end, struct tarn_commit *token)
 {
+	struct tarn_setattr set = {.mask = TARN_SET_SIZE, .size = end};
 	struct pool_space space;
 	uint64_t bytes;
 	int err = missing(fs, inode, offset, end, &bytes);
@@ -504,10 +505,10 @@ static int allocate(struct fs *fs, struct tarn_inode *inode, uint64_t offset, ui
 	if (bytes > space.avail)
 		return -ENOSPC;
 	alock_write(&inode->lock);
-	if (atomic_load(&inode->dead))
-		err = -ESTALE;
-	else if (end > inode->rec.size)
-		err = range_truncate(inode, end, token);
+	/* Like a write: times change and suid goes, also if the size stays. */
+	if (end < inode->rec.size)
+		set.size = inode->rec.size;
+	err = attr_set(fs, cred, inode, &set, token);
 	alock_unlock(&inode->lock);
 	return err;
 }
@@ -518,7 +519,6 @@ int tarn_allocate(const struct tarn_cred *cred, struct tarn_inode *inode, uint64
 	struct fs *fs;
 	int err = range_check(inode, length);
 
-	(void)cred;
 	token->txg = 0;
 	if (!err && (offset > TARN_FILE_MAX || length > TARN_FILE_MAX - offset))
 		err = -EFBIG;
@@ -526,7 +526,7 @@ int tarn_allocate(const struct tarn_cred *cred, struct tarn_inode *inode, uint64
 		err = fs_enter_write(inode, &fs);
 	if (err)
 		return err;
-	err = allocate(fs, inode, offset, offset + length, token);
+	err = allocate(fs, cred, inode, offset, offset + length, token);
 	dataset_leave(inode->ds);
 	return err;
 }

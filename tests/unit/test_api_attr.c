@@ -30,6 +30,7 @@ static struct tarn_inode *root;
 static const gid_t alices[] = {100, 101};
 static const struct tarn_cred alice = {.uid = 1000, .gid = 100, .ngroups = 2, .groups = alices};
 static const struct tarn_cred bob = {.uid = 2000, .gid = 200};
+static const struct tarn_cred carol = {.uid = 3000, .gid = 300};
 
 static int setup(void **state)
 {
@@ -176,6 +177,7 @@ static void suid_and_sgid_go_when_they_must(void **state)
 {
 	struct tarn_inode *file = make(root, "suid", TARN_REG, 06755, 1000, 100);
 	struct tarn_inode *dir = make(root, "sdir", TARN_DIR, 02755, 1000, 100);
+	struct tarn_commit token;
 
 	(void)state;
 	assert_int_equal(attr_of(file).mode, 06755);
@@ -190,6 +192,12 @@ static void suid_and_sgid_go_when_they_must(void **state)
 	assert_int_equal(attr_of(file).mode, 06777);
 	assert_int_equal(set_size(&bob, file, 5), 0);
 	assert_int_equal(attr_of(file).mode, 0777);
+	assert_int_equal(set_mode(NULL, file, 06777), 0);
+	assert_int_equal(tarn_allocate(NULL, file, 0, 5, &token), 0);
+	assert_int_equal(attr_of(file).mode, 06777);
+	assert_int_equal(tarn_allocate(&bob, file, 0, 5, &token), 0);
+	assert_int_equal(attr_of(file).mode, 0777);
+	assert_int_equal(attr_of(file).size, 5);
 	assert_int_equal(set_gid(&alice, dir, 101), 0);
 	assert_int_equal(attr_of(dir).mode, 02755);
 	drop(root, "suid");
@@ -506,6 +514,45 @@ static void directories_hand_acls_down(void **state)
 	drop(root, "down");
 }
 
+static void exclusive_creates_inherit_as_others_do(void **state)
+{
+	static const struct tarn_ace ace[] = {
+	    {.who = TARN_WHO_OWNER, .mask = 0x1f01ff},
+	    {.who = TARN_WHO_UID,
+	     .flags = FILE_INHERIT,
+	     .mask = READ_DATA | WRITE_DATA,
+	     .id = 2000},
+	};
+	struct tarn_inode *dir = make(root, "excl", TARN_DIR, 0700, 1000, 100), *one, *two;
+	struct tarn_create how = {.type = TARN_REG, .exclusive = true};
+	struct tarn_acl *first, *second;
+	struct tarn_commit token;
+
+	(void)state;
+	assert_int_equal(set_acl(NULL, dir, 2, ace), 0);
+	/* The mode comes later. */
+	assert_int_equal(tarn_create(&alice, dir, "two", &how, &two, NULL, NULL, &token), 0);
+	assert_int_equal(tarn_access(&carol, two, READ_DATA), -EACCES);
+	assert_int_equal(set_mode(&alice, two, 0640), 0);
+	how = (struct tarn_create){.type = TARN_REG, .set = {.mask = TARN_SET_MODE, .mode = 0640}};
+	assert_int_equal(tarn_create(&alice, dir, "one", &how, &one, NULL, NULL, &token), 0);
+	first = get_acl(one);
+	second = get_acl(two);
+	assert_int_equal(first->count, second->count);
+	assert_memory_equal(first->ace, second->ace, first->count * sizeof(first->ace[0]));
+	assert_int_equal(attr_of(two).mode, 0640);
+	assert_int_equal(tarn_access(&bob, two, READ_DATA), 0);
+	assert_int_equal(tarn_access(&bob, two, WRITE_DATA), -EACCES);
+	free(first);
+	free(second);
+	tarn_inode_put(one);
+	tarn_inode_put(two);
+	drop(dir, "one");
+	drop(dir, "two");
+	tarn_inode_put(dir);
+	drop(root, "excl");
+}
+
 static void acls_decide_about_directories(void **state)
 {
 	static const struct tarn_ace add_only[] = {
@@ -646,6 +693,74 @@ static void xattrs_are_kept(void **state)
 	free(got);
 }
 
+/* Name i, longer and longer, up to 255 bytes of anything. */
+static void long_name(unsigned i, char name[TARN_NAME_MAX + 1])
+{
+	size_t len = i % TARN_NAME_MAX + 1;
+
+	memset(name, 0x80 + (int)(i % 120), len < 5 ? 5 : len);
+	for (unsigned digit = 0, rest = i; digit < 4; digit++, rest /= 16)
+		name[3 - digit] = (char)('A' + rest % 16);
+	name[len < 5 ? 5 : len] = 0;
+}
+
+struct counted {
+	unsigned n;
+	char last[TARN_NAME_MAX + 1];
+};
+
+static bool count_name(void *arg, const char *name)
+{
+	struct counted *counted = arg;
+
+	assert_true(strcmp(name, counted->last) > 0);
+	strcpy(counted->last, name);
+	return ++counted->n < UINT32_MAX;
+}
+
+static void thousands_of_xattrs(void **state)
+{
+	enum { COUNT = 3000 };
+	struct tarn_inode *file = make(root, "many", TARN_REG, 0644, 1000, 100);
+	char name[TARN_NAME_MAX + 2];
+	struct counted counted = {0};
+	struct tarn_commit token;
+	bool eof;
+
+	(void)state;
+	for (unsigned i = 0; i < COUNT; i++) {
+		long_name(i, name);
+		assert_int_equal(
+		    tarn_xattr_set(NULL, file, name, &i, sizeof(i), TARN_XATTR_CREATE, &token), 0);
+	}
+	memset(name, 'n', TARN_NAME_MAX + 1);
+	name[TARN_NAME_MAX + 1] = 0;
+	assert_int_equal(tarn_xattr_set(NULL, file, name, "x", 1, TARN_XATTR_ANY, &token),
+			 -ENAMETOOLONG);
+	tarn_inode_put(file);
+	tarn_inode_put(root);
+	fixture_remount(&f);
+	assert_int_equal(tarn_root(f.ds, &root), 0);
+	assert_int_equal(tarn_lookup(NULL, root, "many", &file), 0);
+	assert_int_equal(tarn_xattr_list(file, NULL, count_name, &counted, &eof), 0);
+	assert_true(eof);
+	assert_int_equal(counted.n, COUNT);
+	for (unsigned i = 0; i < COUNT; i += 2) {
+		unsigned value;
+		size_t len = sizeof(value);
+
+		long_name(i, name);
+		assert_int_equal(tarn_xattr_get(file, name, &value, &len), 0);
+		assert_int_equal(value, i);
+		assert_int_equal(tarn_xattr_remove(NULL, file, name, &token), 0);
+	}
+	counted = (struct counted){0};
+	assert_int_equal(tarn_xattr_list(file, NULL, count_name, &counted, &eof), 0);
+	assert_int_equal(counted.n, COUNT / 2);
+	tarn_inode_put(file);
+	drop(root, "many");
+}
+
 static void xattr_off_means_none(void **state)
 {
 	struct tarn_inode *file = make(root, "noxattr", TARN_REG, 0644, 0, 0);
@@ -679,9 +794,11 @@ int main(void)
 	    cmocka_unit_test(acl_and_mode_go_together),
 	    cmocka_unit_test(long_acls_survive),
 	    cmocka_unit_test(directories_hand_acls_down),
+	    cmocka_unit_test(exclusive_creates_inherit_as_others_do),
 	    cmocka_unit_test(acls_decide_about_directories),
 	    cmocka_unit_test(acltype_off_means_modes_only),
 	    cmocka_unit_test(xattrs_are_kept),
+	    cmocka_unit_test(thousands_of_xattrs),
 	    cmocka_unit_test(xattr_off_means_none),
 	};
 

@@ -220,6 +220,17 @@ static unsigned count_who(const struct tarn_acl *acl, uint8_t who)
 	return n;
 }
 
+/* What a create with a mode does. */
+static int inherit(const struct tarn_acl *dir, bool is_dir, uint32_t mode, struct tarn_acl **out)
+{
+	struct tarn_acl *plain;
+	int err = acl_inherit(dir, is_dir, &plain);
+
+	*out = err || !plain ? NULL : acl_chmod(plain, mode, is_dir);
+	free(plain);
+	return err;
+}
+
 static void chmod_keeps_what_a_directory_hands_down(void **state)
 {
 	struct tarn_acl *acl = ACL(ACE(ACE_ALLOW, TARN_WHO_UID, FD, R | W | X, NAMED_UID),
@@ -231,7 +242,7 @@ static void chmod_keeps_what_a_directory_hands_down(void **state)
 	assert_int_equal(acl_to_mode(now, 0), 0700);
 	assert_int_equal(acl_check(now, &rec, &named, R), -EACCES);
 	/* A file made in it with mode 0666 still has the named user's entry in full. */
-	assert_int_equal(acl_inherit(now, false, 0666, &file), 0);
+	assert_int_equal(inherit(now, false, 0666, &file), 0);
 	rec = record(0666, false);
 	assert_int_equal(acl_check(file, &rec, &named, R | W), 0);
 	assert_int_equal(count_who(file, TARN_WHO_UID), 1);
@@ -254,7 +265,7 @@ static void repeated_chmod_and_inheritance_do_not_grow(void **state)
 		if (i % 2)
 			next = acl_chmod(acl, i % 4 == 1 ? 0700 : 0775, true);
 		else
-			assert_int_equal(acl_inherit(acl, true, 0750, &next), 0);
+			assert_int_equal(inherit(acl, true, 0750, &next), 0);
 		assert_non_null(next);
 		free(acl);
 		acl = next;
@@ -271,7 +282,7 @@ static void inheritance_respects_the_create_mode(void **state)
 	struct tarn_acl *file;
 
 	(void)state;
-	assert_int_equal(acl_inherit(dir, false, 0600, &file), 0);
+	assert_int_equal(inherit(dir, false, 0600, &file), 0);
 	assert_int_equal(acl_to_mode(file, 0), 0600);
 	assert_int_equal(acl_check(file, &rec, &named, R), -EACCES);
 	assert_int_equal(acl_check(file, &rec, &other, R), -EACCES);
@@ -289,11 +300,11 @@ static void nothing_to_inherit_gives_no_acl(void **state)
 	struct tarn_acl *got;
 
 	(void)state;
-	assert_int_equal(acl_inherit(NULL, true, 0777, &got), 0);
+	assert_int_equal(inherit(NULL, true, 0777, &got), 0);
 	assert_null(got);
-	assert_int_equal(acl_inherit(dir, false, 0777, &got), 0);
+	assert_int_equal(inherit(dir, false, 0777, &got), 0);
 	assert_null(got);
-	assert_int_equal(acl_inherit(dir, true, 0777, &got), 0);
+	assert_int_equal(inherit(dir, true, 0777, &got), 0);
 	assert_non_null(got);
 	free(got);
 	free(dir);
@@ -330,7 +341,7 @@ static void flags_pass_down_as_they_should(void **state)
 			struct tarn_acl *got;
 			const struct tarn_ace *ace;
 
-			assert_int_equal(acl_inherit(dir, is_dir, 0777, &got), 0);
+			assert_int_equal(inherit(dir, is_dir, 0777, &got), 0);
 			ace = find_uid(got);
 			if (want < 0) {
 				assert_null(ace);
