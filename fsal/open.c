@@ -131,6 +131,9 @@ static int create_file(struct tarn_inode *dir, struct opening *open)
 
 	if (r != 0)
 		return r;
+	/* The mode of an exclusive create is ganesha's guess: a client's comes with SETATTR. */
+	if (open->mode == FSAL_EXCLUSIVE)
+		how.set.mask &= ~(uint32_t)TARN_SET_MODE;
 	if (open->mode == FSAL_EXCLUSIVE || open->mode == FSAL_EXCLUSIVE_41) {
 		how.exclusive = true;
 		memcpy(how.verifier, open->verifier, sizeof(how.verifier));
@@ -339,6 +342,30 @@ static fsal_status_t share_change(struct tarn_object *object, struct fsal_fd *fd
 	return status;
 }
 
+/*
+ * Ganesha checks permission when an owner opens a file, but not when the same owner opens it
+ * once more for more (an upgrade). Reading is allowed also to those who may execute, and what
+ * was open before a restart is not asked for again.
+ */
+static fsal_status_t upgrade_check(struct tarn_inode *inode, struct state_t *state,
+				   fsal_openflags_t before, fsal_openflags_t after)
+{
+	fsal_openflags_t added = after & ~before & FSAL_O_RDWR;
+	struct tarn_cred cred = caller();
+	uint32_t access = 0;
+
+	if (!added || state->state_type != STATE_TYPE_SHARE || (after & FSAL_O_RECLAIM))
+		return ok();
+	if (added & FSAL_O_READ)
+		access |= FSAL_ACE_PERM_READ_DATA;
+	if (added & FSAL_O_WRITE)
+		access |= FSAL_ACE_PERM_WRITE_DATA | FSAL_ACE_PERM_APPEND_DATA;
+	int r = tarn_access(&cred, inode, access);
+	if (r == -EACCES && !(added & FSAL_O_WRITE))
+		r = tarn_access(&cred, inode, FSAL_ACE_PERM_EXECUTE);
+	return status_of(r);
+}
+
 /* Another share for an open state, which may empty the file as well. */
 static fsal_status_t reopen(struct tarn_object *object, struct state_t *state,
 			    struct tarn_inode *inode, fsal_openflags_t flags)
@@ -347,6 +374,8 @@ static fsal_status_t reopen(struct tarn_object *object, struct state_t *state,
 	fsal_openflags_t before = fd->openflags;
 	fsal_status_t status = write_check(inode, state, flags & ~before);
 
+	if (!FSAL_IS_ERROR(status))
+		status = upgrade_check(inode, state, before, flags);
 	if (FSAL_IS_ERROR(status))
 		return status;
 	status = share_change(object, fd, FSAL_O_NFS_FLAGS(flags), open_access(flags));

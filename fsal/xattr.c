@@ -5,6 +5,9 @@
 #include <errno.h>
 #include <string.h>
 
+/* What ganesha takes; it drops the connection of a reply with much more. */
+#define VALUE_MAX (XDR_STRING_MAXLEN - 1)
+
 struct xname {
 	char name[TARN_NAME_MAX + 1];
 };
@@ -47,6 +50,8 @@ static int getxattr(struct fsal_obj_handle *handle, const xattrkey4 *key, xattrv
 		return r;
 	r = tarn_xattr_get(inode, name.name, value->utf8string_val, &len);
 	tarn_inode_put(inode);
+	if (r == 0 && len > VALUE_MAX)
+		r = -E2BIG;
 	if (r == 0)
 		value->utf8string_len = len;
 	return r;
@@ -91,7 +96,7 @@ static fsal_status_t op_setxattrs(struct fsal_obj_handle *handle, setxattr_optio
 
 	if ((unsigned)option >= sizeof(hows) / sizeof(hows[0]))
 		return fsalstat(ERR_FSAL_INVAL, EINVAL);
-	if (value->utf8string_len > TARN_XATTR_MAX)
+	if (value->utf8string_len > VALUE_MAX)
 		return fsalstat(ERR_FSAL_XATTR2BIG, E2BIG);
 	if (r == 0)
 		r = inode_for(handle, FSAL_ACE_PERM_WRITE_DATA, &inode);
@@ -132,45 +137,68 @@ static fsal_status_t op_removexattrs(struct fsal_obj_handle *handle, xattrkey4 *
 	return status;
 }
 
-/* All names, as ganesha's helper wants them: with "user.", each ended by NUL. */
+/* XDR's array of names; ganesha drops the connection of a reply with more. */
+#define LIST_MAX XDR_ARRAY_MAXLEN
+
+/* One reply of LISTXATTRS. Cookies count the names before. */
 struct names {
-	FILE *stream;
+	nfs_cookie4 skip, cookie;
+	uint32_t room; /* bytes of XDR */
+	xattrkey4 *names;
+	uint32_t count;
 };
 
 static bool add_name(void *arg, const char *name)
 {
 	struct names *names = arg;
+	size_t len = strlen(name);
+	uint32_t bytes = (uint32_t)(sizeof(uint32_t) + RNDUP(len));
 
-	fprintf(names->stream, "user.%s", name);
-	return fputc('\0', names->stream) != EOF;
+	if (names->cookie < names->skip) {
+		names->cookie++;
+		return true;
+	}
+	if (bytes > names->room || names->count == LIST_MAX)
+		return false;
+	names->room -= bytes;
+	names->cookie++;
+	names->names[names->count++] = (xattrkey4){len, gsh_memdup(name, len)};
+	return true;
+}
+
+static void names_free(struct names *names)
+{
+	for (uint32_t i = 0; i < names->count; i++)
+		gsh_free(names->names[i].utf8string_val);
+	gsh_free(names->names);
 }
 
 static fsal_status_t op_listxattrs(struct fsal_obj_handle *handle, count4 max, nfs_cookie4 *cookie,
 				   bool_t *eof, xattrlist4 *out)
 {
 	struct tarn_inode *inode;
-	struct names names;
-	char *buffer = NULL;
-	size_t len = 0;
 	bool complete = false;
 	int r = inode_for(handle, FSAL_ACE_PERM_READ_DATA, &inode);
 
 	if (r != 0)
 		return status_of(r);
-	names.stream = open_memstream(&buffer, &len);
-	if (!names.stream) {
-		tarn_inode_put(inode);
-		return try_later();
-	}
+	/* max is without cookie and eof, but not without the number of names. */
+	struct names names = {
+	    .skip = *cookie,
+	    .room = max < sizeof(uint32_t) ? 0 : (uint32_t)(max - sizeof(uint32_t)),
+	    .names = gsh_calloc(LIST_MAX, sizeof(xattrkey4)),
+	};
 	r = tarn_xattr_list(inode, NULL, add_name, &names, &complete);
 	tarn_inode_put(inode);
-	if (fclose(names.stream) != 0 || (r == 0 && !complete))
-		r = -ENOMEM;
-	fsal_status_t status = status_of(r);
-	if (r == 0)
-		status = fsal_listxattr_helper(buffer, len, max, cookie, eof, out);
-	free(buffer);
-	return status;
+	if (r != 0 || (names.count == 0 && !complete)) {
+		names_free(&names);
+		return r != 0 ? status_of(r) : fsalstat(ERR_FSAL_TOOSMALL, 0);
+	}
+	*cookie = names.cookie;
+	*eof = complete;
+	out->xl4_entries = names.names;
+	out->xl4_count = names.count;
+	return ok();
 }
 
 void xattr_ops(struct fsal_obj_ops *ops)

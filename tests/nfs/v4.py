@@ -139,7 +139,7 @@ assert client.one(putfh(file), getxattr(b"empty")) == b""
 assert client.one(putfh(file), getxattr(b"large")) == b"l" * 8191
 names, cookie, eof = [], 0, False
 while not eof:
-    cookie, more, eof = client.one(putfh(file), listxattr(cookie, 24))
+    cookie, more, eof = client.one(putfh(file), listxattr(cookie, 28))
     names += more
 assert names == [b"colour", b"empty", b"large"]
 info = client.one(putfh(file), removexattr(b"colour"))
