@@ -267,7 +267,8 @@ static int load(struct catalog *cat)
 	if (!rc)
 		rc = cat_get(cat, key, cat_key(key, CAT_STATE), &cat->state, sizeof(cat->state),
 			     &len);
-	if (!rc && len != sizeof(cat->state))
+	if (!rc && (len != sizeof(cat->state) || cat->state.next_dataset > FORMAT_NUMBER_MAX ||
+		    cat->state.next_history > FORMAT_NUMBER_MAX))
 		rc = -EIO;
 	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]) && !rc; i++)
 		rc = cat_scan(cat, &steps[i].kind, 1, steps[i].fn, cat);

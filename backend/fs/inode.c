@@ -445,6 +445,16 @@ void inode_forget(struct tarn_inode *inode)
 
 /* ---- new inodes ---- */
 
+/* Nothing may be where the map says that a number is free: the map may be damaged. */
+static int number_check(struct op *op, uint64_t ino)
+{
+	uint8_t key[KEY_ROOM];
+	uint32_t klen = key_make(key, ino, KEY_INODE), len;
+	int err = fs_read(op->fs, key, klen, NULL, 0, 0, &len, &op->miss);
+
+	return err == -ENOENT ? 0 : err ? err : -EIO;
+}
+
 int inode_new_prepare(struct op *op, struct tarn_inode **inode)
 {
 	uint64_t ino;
@@ -463,6 +473,14 @@ int inode_new_prepare(struct op *op, struct tarn_inode **inode)
 	err = imap_pin(op, (*inode)->ino);
 	if (!err)
 		err = op_pin_inode(op, *inode);
+	if (err)
+		return err;
+	err = number_check(op, (*inode)->ino);
+	if (err == -EIO) {
+		/* The number stays taken: the next create gets another one. */
+		tarn_inode_put(*inode);
+		*inode = NULL;
+	}
 	return err;
 }
 

@@ -348,12 +348,14 @@ static int claim_compare(const void *a, const void *b)
 	return (x->generation > y->generation) - (x->generation < y->generation);
 }
 
-/* Whatever it says, its numbers are taken; it counts if the uberblock may know it. */
+/* If it may be true, its numbers are taken; it counts if the uberblock may know it. */
 static int add_claim(void *arg, struct pool_dev *dev, uint32_t slab, const struct slab_entry *e)
 {
 	struct pool *pool = arg;
 	struct chunks *t = pool->chunks;
 
+	if (e->chunk > FORMAT_NUMBER_MAX || e->generation > FORMAT_NUMBER_MAX)
+		return 0;
 	if (e->chunk >= t->next_chunk)
 		t->next_chunk = e->chunk + 1;
 	if (e->generation >= t->generation)
@@ -433,9 +435,12 @@ static bool claimed(struct chunks *t, const struct chunk *c, unsigned col)
 
 static bool record_fits_pool(const struct pool *pool, const struct chunk_record *r)
 {
-	const struct pool_group *group = &pool->groups[r->group];
+	const struct pool_group *group;
 
-	if (r->group >= pool->ngroups || r->sectors != 1u << (group->slab_shift - SECTOR_SHIFT))
+	if (r->group >= pool->ngroups)
+		return false;
+	group = &pool->groups[r->group];
+	if (r->sectors != 1u << (group->slab_shift - SECTOR_SHIFT))
 		return false;
 	for (unsigned i = 0; i < r->ncols; i++) {
 		const struct chunk_record_col *col = &r->cols[i];

@@ -28,6 +28,11 @@
 
 #define TARN_FORMAT_VERSION 1
 
+/* Greater ones are refused, so that no number that goes on from one wraps around. Ids and
+   generations of an import start at its counter << 40. */
+#define FORMAT_IMPORT_MAX (1u << 22)
+#define FORMAT_NUMBER_MAX (1ull << 62) /* txgs, ids, generations */
+
 /* First bytes of every checked sector-based structure. sum: xxh3-128 of the whole structure with
  * sum zeroed. */
 struct disk_head {

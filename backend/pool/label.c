@@ -80,6 +80,8 @@ int label_validate(const struct label *label)
 	if (label->features & ~POOL_FEATURES)
 		return -ENOTSUP;
 	if (!label->pool_guid || !label->import_counter ||
+	    label->import_counter > FORMAT_IMPORT_MAX || label->seq > FORMAT_NUMBER_MAX ||
+	    label->txg > FORMAT_NUMBER_MAX ||
 	    (label->state != LABEL_ACTIVE && label->state != LABEL_EXPORTED) ||
 	    !terminated(label->name, sizeof(label->name)) ||
 	    !terminated(label->host, sizeof(label->host)) || pool_name_problem(label->name) ||
@@ -98,9 +100,12 @@ int uber_validate(const struct uberblock *uber, uint64_t pool_guid)
 		return -ENOENT; /* left by an older pool */
 	if (uber->features & ~POOL_FEATURES)
 		return -ENOTSUP;
-	if (!uber->txg || !uber->import_counter || !uber->next_chunk || !uber->generation ||
-	    uber->alog_tail > uber->txg || bp_is_hole(&uber->root) ||
-	    !bp_valid(&uber->root, uber->txg) || uber->root.type != BP_NODE ||
+	if (!uber->txg || uber->txg > FORMAT_NUMBER_MAX || !uber->import_counter ||
+	    uber->import_counter > FORMAT_IMPORT_MAX || !uber->next_chunk ||
+	    uber->next_chunk > FORMAT_NUMBER_MAX || !uber->generation ||
+	    uber->generation > FORMAT_NUMBER_MAX || uber->alog_tail > uber->txg ||
+	    bp_is_hole(&uber->root) || !bp_valid(&uber->root, uber->txg) ||
+	    uber->root.type != BP_NODE ||
 	    (!bp_is_hole(&uber->alog) &&
 	     (!bp_valid(&uber->alog, uber->txg) || uber->alog.type != BP_ALLOC_LOG)))
 		return -EIO;

@@ -360,6 +360,36 @@ static void test_uber_fuzz(void **state)
 	simpool_free(sp);
 }
 
+/* What would wrap around in what counts on from it is refused. */
+static void test_greatest_numbers(void **state)
+{
+	struct simpool *sp = simpool_new(0, 1);
+	struct uberblock uber;
+
+	(void)state;
+	for (int i = 0; i < 8; i++) {
+		uber = uber_of(sp, 1, 9);
+		uint64_t max = i < 2 ? FORMAT_IMPORT_MAX : FORMAT_NUMBER_MAX;
+		uint64_t *number[] = {&uber.import_counter, &uber.txg, &uber.next_chunk,
+				      &uber.generation};
+
+		*number[i / 2] = max + i % 2;
+		disk_seal(&uber.head, UBER_MAGIC, sizeof(uber));
+		assert_int_equal(uber_validate(&uber, sp->pool.guid), i % 2 ? -EIO : 0);
+	}
+	write_labels(sp, LABEL_ACTIVE);
+	for (int i = 0; i < 6; i++) {
+		assert_int_equal(label_read(sp->pool.devs[0].dev, &label), 0);
+		uint64_t max = i < 2 ? FORMAT_IMPORT_MAX : FORMAT_NUMBER_MAX;
+		uint64_t *number[] = {&label.import_counter, &label.seq, &label.txg};
+
+		*number[i / 2] = max + i % 2;
+		disk_seal(&label.head, LABEL_MAGIC, sizeof(label));
+		assert_int_equal(label_validate(&label), i % 2 ? -EIO : 0);
+	}
+	simpool_free(sp);
+}
+
 /* ---- failures ---- */
 
 static void test_failed_flush(void **state)
@@ -499,14 +529,23 @@ static void test_beat_lease(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_label_round_trip),   cmocka_unit_test(test_label_damage),
-	    cmocka_unit_test(test_label_newer_format), cmocka_unit_test(test_label_cut),
-	    cmocka_unit_test(test_label_fuzz),         cmocka_unit_test(test_uber_ring),
-	    cmocka_unit_test(test_uber_damage),        cmocka_unit_test(test_uber_features),
-	    cmocka_unit_test(test_uber_cut),           cmocka_unit_test(test_uber_fuzz),
-	    cmocka_unit_test(test_failed_flush),       cmocka_unit_test(test_failed_label_write),
-	    cmocka_unit_test(test_nothing_written),    cmocka_unit_test(test_beat),
-	    cmocka_unit_test(test_beat_taken_over),    cmocka_unit_test(test_beat_lease),
+	    cmocka_unit_test(test_label_round_trip),
+	    cmocka_unit_test(test_label_damage),
+	    cmocka_unit_test(test_label_newer_format),
+	    cmocka_unit_test(test_label_cut),
+	    cmocka_unit_test(test_label_fuzz),
+	    cmocka_unit_test(test_uber_ring),
+	    cmocka_unit_test(test_uber_damage),
+	    cmocka_unit_test(test_uber_features),
+	    cmocka_unit_test(test_uber_cut),
+	    cmocka_unit_test(test_uber_fuzz),
+	    cmocka_unit_test(test_greatest_numbers),
+	    cmocka_unit_test(test_failed_flush),
+	    cmocka_unit_test(test_failed_label_write),
+	    cmocka_unit_test(test_nothing_written),
+	    cmocka_unit_test(test_beat),
+	    cmocka_unit_test(test_beat_taken_over),
+	    cmocka_unit_test(test_beat_lease),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
