@@ -136,8 +136,8 @@ class Client:
         sock.sendall(u32(0x80000000 | len(call)) + call)
         return xid
 
-    def receive(self, sock):
-        """The next reply: its xid, and what follows the RPC header."""
+    def record(self, sock):
+        """The next whole message."""
         def exactly(n):
             data = b""
             while len(data) < n:
@@ -151,7 +151,11 @@ class Client:
             mark = struct.unpack(">I", exactly(4))[0]
             last = mark & 0x80000000
             data += exactly(mark & 0x7fffffff)
-        reply = Reply(data)
+        return Reply(data)
+
+    def receive(self, sock):
+        """The next reply: its xid, and what follows the RPC header."""
+        reply = self.record(sock)
         xid = reply.u32()
         assert reply.u32() == 1, "not an RPC reply"
         if reply.u32() != 0:
