@@ -5,6 +5,7 @@
 #include "FSAL/fsal_init.h"
 #include "dbus.h"
 #include "nfs_core.h"
+#include "number.h"
 
 #include <errno.h>
 #include <string.h>
@@ -46,27 +47,6 @@ struct tarn_module TARN = {
 static int (*default_unload)(struct fsal_module *module);
 
 /* ---- the TARN block ---- */
-
-/* A number with an optional K, M, G or T: "16G". */
-static bool parse_number(const char *text, uint64_t *out)
-{
-	static const char units[] = "KMGT";
-	char *end;
-
-	if (text[0] < '0' || text[0] > '9')
-		return false;
-	errno = 0;
-	unsigned long long value = strtoull(text, &end, 10);
-	unsigned shift = 0;
-	if (*end != '\0') {
-		const char *unit = strchr(units, *end);
-		if (!unit || end[1] != '\0')
-			return false;
-		shift = 10 * (unsigned)(unit - units + 1);
-	}
-	*out = (uint64_t)value << shift;
-	return errno == 0 && (*out >> shift) == value;
-}
 
 static int number_handler(const char *token, enum term_type hint, struct config_item *item,
 			  void *param, void *node, struct config_error_type *err_type)
