@@ -11,8 +11,8 @@
 #include "dev/dev.h"
 
 struct sector {
+	uint8_t data[SECTOR_SIZE]; /* first: aligned for fast copies */
 	_Atomic unsigned holders;
-	uint8_t data[SECTOR_SIZE];
 };
 
 struct sector *sector_new(const void *data);

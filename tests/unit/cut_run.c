@@ -359,21 +359,26 @@ static int perform(struct runner *k, const struct cut_op *op, unsigned index, un
 
 /* ---- recording ---- */
 
-static void create_pool(struct runner *k, const struct cut_profile *profile)
+static int create(struct tarn_engine *engine, const struct cut_profile *profile, int flags,
+		  struct tarn_error *err)
 {
 	struct tarn_group_spec groups[CUT_DEVS];
-	struct tarn_error err = {0};
-	int rc;
 
 	for (unsigned i = 0; i < profile->ndevs; i++)
 		groups[i] = (struct tarn_group_spec){TARN_GROUP_SINGLE, 1, &place.paths[i]};
 	if (profile->mirror)
 		groups[0] =
 		    (struct tarn_group_spec){TARN_GROUP_MIRROR, profile->ndevs, place.paths};
+	return tarn_pool_create(engine, CUT_POOL, groups, profile->mirror ? 1 : profile->ndevs,
+				NULL, 0, flags, err);
+}
+
+static void create_pool(struct runner *k, const struct cut_profile *profile)
+{
+	struct tarn_error err = {0};
+
 	assert_int_equal(tarn_engine_create(&config, &k->engine), 0);
-	rc = tarn_pool_create(k->engine, CUT_POOL, groups, profile->mirror ? 1 : profile->ndevs,
-			      NULL, 0, 0, &err);
-	if (rc)
+	if (create(k->engine, profile, 0, &err))
 		fail_msg("pool create: %s", err.text);
 	assert_int_equal(tarn_dataset_open(k->engine, CUT_POOL, NULL, &k->ds), 0);
 }
@@ -401,10 +406,11 @@ static void run_one(struct cut_record *r, struct runner *k, unsigned i)
 		r->acked[i] = tape_position(r->tape);
 }
 
-static void export_pool(struct cut_record *r, struct runner *k)
+static void end_pool(struct cut_record *r, struct runner *k)
 {
 	struct tarn_error err = {0};
 	unsigned i = r->nops;
+	int rc;
 
 	r->begun[i] = tape_position(r->tape);
 	while (k->nopened) {
@@ -414,8 +420,10 @@ static void export_pool(struct cut_record *r, struct runner *k)
 		tarn_inode_put(inode);
 	}
 	tarn_dataset_put(k->ds);
-	if (tarn_pool_export(k->engine, CUT_POOL, 0, &err))
-		fail_msg("export: %s", err.text);
+	rc = r->destroys ? tarn_pool_destroy(k->engine, CUT_POOL, 0, &err)
+			 : tarn_pool_export(k->engine, CUT_POOL, 0, &err);
+	if (rc)
+		fail_msg("the pool's end: %s", err.text);
 	r->acked[i] = tape_position(r->tape);
 	tarn_engine_destroy(k->engine);
 }
@@ -433,14 +441,12 @@ void cut_plan(struct cut_record *r, const struct cut_profile *profile, const str
 	}
 }
 
-void cut_record(struct cut_record *r, const struct cut_profile *profile, const struct cut_op *ops,
-		unsigned nops)
+void cut_record(struct cut_record *r)
 {
 	struct sim *media[CUT_DEVS];
-	unsigned n = profile->ndevs + 1;
+	unsigned n = r->profile->ndevs + 1;
 	struct runner k = {0};
 
-	cut_plan(r, profile, ops, nops);
 	r->tape = tape_new();
 	memset(r->acked, 0xff, sizeof(r->acked));
 	for (unsigned i = 0; i < n; i++) {
@@ -448,11 +454,11 @@ void cut_record(struct cut_record *r, const struct cut_profile *profile, const s
 		tape_record(r->tape, media[i]);
 	}
 	cut_use(media, n);
-	create_pool(&k, profile);
+	create_pool(&k, r->profile);
 	r->created = tape_position(r->tape);
-	for (unsigned i = 0; i < nops; i++)
+	for (unsigned i = 0; i < r->nops; i++)
 		run_one(r, &k, i);
-	export_pool(r, &k);
+	end_pool(r, &k);
 	r->end = tape_position(r->tape);
 	cut_use(NULL, 0);
 	for (unsigned i = 0; i < n; i++)
@@ -489,6 +495,10 @@ static bool settles(const struct cut_record *r, unsigned write, unsigned i)
 void cut_bounds(const struct cut_record *r, uint64_t position, struct cut_bounds *out)
 {
 	memset(out, 0, sizeof(*out));
+	if (position < r->created || (r->destroys && r->begun[r->nops] < position))
+		out->presence = CUT_MAY;
+	if (r->destroys && r->acked[r->nops] <= position)
+		out->presence = CUT_MUST_NOT;
 	for (unsigned i = 0; i <= r->nops; i++) {
 		if (r->begun[i] < position && i < r->nops)
 			out->most = i + 1;
@@ -511,6 +521,7 @@ struct sight {
 	struct cut_world *w;
 	struct tarn_inode *inodes[CUT_INODES]; /* by their number in w; referenced: each is one */
 	struct tarn_engine *engine;
+	bool whole; /* no device may be missing */
 	char *why;
 	int rc;
 };
@@ -741,7 +752,7 @@ static void see_pool(struct sight *s)
 		return;
 	}
 	s->w->ndevs = status->ndevs;
-	if (status->state != TARN_DEV_ONLINE || status->data_errors)
+	if ((s->whole && status->state != TARN_DEV_ONLINE) || status->data_errors)
 		sight_fail(s, "health", CUT_POOL, 0);
 	tarn_pool_status_free(status);
 }
@@ -926,7 +937,8 @@ static bool look(const struct cut_record *r, const struct cut_bounds *bounds,
 		 struct tarn_engine *engine, bool thorough, char why[CUT_WHY])
 {
 	static struct cut_world found;
-	struct sight s = {.w = &found, .engine = engine, .why = why};
+	struct sight s = {
+	    .w = &found, .engine = engine, .whole = bounds->presence == CUT_MUST, .why = why};
 	struct tarn_dataset *ds;
 	bool good;
 	int rc = tarn_dataset_open(engine, CUT_POOL, NULL, &ds);
@@ -944,21 +956,36 @@ static bool look(const struct cut_record *r, const struct cut_bounds *bounds,
 	return good;
 }
 
+/* Without a pool the devices can become one, by force where something was left of it. */
+static bool make_anew(const struct cut_record *r, const struct cut_bounds *bounds,
+		      struct tarn_engine *engine, char why[CUT_WHY])
+{
+	struct tarn_error err = {0};
+
+	if (!create(engine, r->profile, bounds->presence == CUT_MAY ? TARN_FORCE : 0, &err))
+		return true;
+	snprintf(why, CUT_WHY, "pool create: %s", err.text);
+	return false;
+}
+
 static bool import_and_look(const struct cut_record *r, const struct cut_bounds *bounds, unsigned n,
 			    bool thorough, char why[CUT_WHY])
 {
 	struct tarn_import_spec spec = {.name = CUT_POOL, .paths = place.paths, .npaths = n};
 	struct tarn_engine *engine;
 	struct tarn_error err = {0};
-	bool good;
+	bool good, there;
 	int rc = tarn_engine_create(&config, &engine);
 
 	if (rc)
 		return snprintf(why, CUT_WHY, "no engine: %s", strerror(-rc)), false;
-	good = !tarn_pool_import(engine, &spec, &err);
+	there = !tarn_pool_import(engine, &spec, &err);
+	good = bounds->presence == CUT_MAY || there == (bounds->presence == CUT_MUST);
 	if (!good)
-		snprintf(why, CUT_WHY, "import: %s", err.text);
-	good = good && look(r, bounds, engine, thorough, why);
+		snprintf(why, CUT_WHY, "import: %s", there ? "it was destroyed" : err.text);
+	else
+		good = there ? look(r, bounds, engine, thorough, why)
+			     : make_anew(r, bounds, engine, why);
 	tarn_engine_destroy(engine);
 	return good;
 }
@@ -969,8 +996,9 @@ bool cut_verify(const struct cut_record *r, const struct cut_bounds *bounds,
 	bool good;
 
 	cut_use(media, n);
-	good = check(n, thorough, why) && import_and_look(r, bounds, n, thorough, why);
-	if (good && thorough)
+	good = bounds->presence != CUT_MUST || check(n, thorough, why);
+	good = good && import_and_look(r, bounds, n, thorough, why);
+	if (good && thorough && bounds->presence == CUT_MUST)
 		good = check(n, thorough, why);
 	cut_use(NULL, 0);
 	return good;

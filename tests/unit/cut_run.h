@@ -34,6 +34,7 @@ struct cut_record {
 	const struct cut_profile *profile;
 	const struct cut_op *ops;
 	unsigned nops;
+	bool destroys; /* the pool in the end, in place of an export */
 	struct tape *tape;
 	uint64_t created; /* the pool was made, the operations begin */
 	uint64_t end;
@@ -46,13 +47,17 @@ struct cut_record {
 /* What does not need a run: no tape, no times. */
 void cut_plan(struct cut_record *r, const struct cut_profile *profile, const struct cut_op *ops,
 	      unsigned nops);
-/* Makes a pool, does the operations, exports it (one more operation). What fails ends the test. */
-void cut_record(struct cut_record *r, const struct cut_profile *profile, const struct cut_op *ops,
-		unsigned nops);
+/* Makes a pool, does the operations of a plan, exports or destroys the pool (one more operation).
+   What fails ends the test. */
+void cut_record(struct cut_record *r);
 void cut_record_free(struct cut_record *r);
+
+/* Whether there is a pool: it is being made or destroyed, or is destroyed. */
+enum cut_presence { CUT_MUST, CUT_MAY, CUT_MUST_NOT };
 
 /* What must, and what may be there. */
 struct cut_bounds {
+	enum cut_presence presence;
 	unsigned least, most;          /* so many of the first operations */
 	bool settled[CUT_OPS_MAX + 1]; /* unstable writes that must be there if they are among
 					  them; others may not */
@@ -60,7 +65,8 @@ struct cut_bounds {
 void cut_bounds(const struct cut_record *r, uint64_t position, struct cut_bounds *out);
 
 /*
- * The media must hold a good pool that fits the bounds, and be of use. why: what is wrong.
+ * The media must hold a good pool that fits the bounds, and be of use; those without a pool, to
+ * make one of. why: what is wrong.
  * thorough: works on it, and checks it again after that. Recorded on tape if there is one.
  */
 bool cut_verify(const struct cut_record *r, const struct cut_bounds *bounds,

@@ -148,14 +148,23 @@ static const struct cut_op unwaited_ops[] = {
     OP(UNLINK, "d"),
 };
 
-#define WORK(name, from)                                                                           \
+static const struct cut_op destroy_ops[] = {
+    OP(CREATE, "f", .n = TARN_REG, W),
+    OP(WRITE, "f", .n = 0, .m = 200),
+};
+
+#define WORK(list, first, ...)                                                                     \
 	{                                                                                          \
-#name, from, sizeof(name##_ops) / sizeof(name##_ops[0]), name##_ops                \
+		.name = #list, .from = first, .nops = sizeof(list##_ops) / sizeof(list##_ops[0]),  \
+		.ops = list##_ops, ##__VA_ARGS__                                                   \
 	}
 
 const struct cut_work cut_works[] = {
-    WORK(create, 0), WORK(write, 0),   WORK(range, 4), WORK(attr, 2),
-    WORK(name, 6),   WORK(dataset, 1), WORK(pool, 1),  WORK(unwaited, 1),
+    WORK(create, 0),   WORK(write, 0),
+    WORK(range, 4),    WORK(attr, 2),
+    WORK(name, 6),     WORK(dataset, 1),
+    WORK(pool, 1),     WORK(unwaited, 1),
+    {.name = "young"}, WORK(destroy, 1, .destroys = true),
 };
 const unsigned cut_nworks = sizeof(cut_works) / sizeof(cut_works[0]);
 

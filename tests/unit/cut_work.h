@@ -9,8 +9,9 @@
 struct cut_work {
 	const char *name;
 	unsigned from; /* the first operation that is to be cut; those before prepare */
-	unsigned nops;
+	unsigned nops; /* none: the pool's creation is cut */
 	const struct cut_op *ops;
+	bool destroys; /* the pool in the end */
 };
 
 extern const struct cut_work cut_works[];
