@@ -37,13 +37,16 @@ static void check_chmod(const struct tarn_acl *acl, uint32_t mode, bool is_dir)
 	free(changed);
 }
 
+/* As an inode is made: what it inherits, then its mode. */
 static void check_inherit(const struct tarn_acl *acl, uint32_t mode, bool is_dir)
 {
 	struct tarn_acl *child;
 
-	MUST(!acl_inherit(acl, is_dir, mode, &child));
-	if (child)
-		MUST(child->count <= ACL_STORED_MAX);
+	MUST(!acl_inherit(acl, is_dir, &child));
+	if (!child)
+		return;
+	MUST(child->count && child->count <= acl->count && !acl_validate(child));
+	check_chmod(child, mode, is_dir);
 	free(child);
 }
 
