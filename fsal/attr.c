@@ -206,7 +206,8 @@ static fsal_status_t op_setattr2(struct fsal_obj_handle *handle, bool bypass, st
 	}
 	attrs_set_done(&set);
 	tarn_inode_put(inode);
-	return status;
+	/* The attribute is what is not supported: an ACL, or a kind of entry. */
+	return status.major == ERR_FSAL_NOTSUPP ? fsalstat(ERR_FSAL_ATTRNOTSUPP, 0) : status;
 }
 
 void attr_ops(struct fsal_obj_ops *ops)
