@@ -32,7 +32,7 @@ struct sim {
 	struct tape *tape;               /* NULL: not recorded */
 	unsigned tape_medium;
 	SLIST_HEAD(, fault) faults;
-	bool lose, gone, hold;
+	bool lose, gone, hold, tear;
 	uint64_t order; /* state of the random order of completion; 0 = as submitted */
 	void (*on_write)(struct sim *, uint64_t nth, void *);
 	void *on_write_arg;
@@ -186,6 +186,11 @@ void sim_lose_writes(struct sim *sim, bool on)
 	set(sim, &sim->lose, on);
 }
 
+void sim_tear(struct sim *sim, bool on)
+{
+	set(sim, &sim->tear, on);
+}
+
 void sim_gone(struct sim *sim, bool on)
 {
 	set(sim, &sim->gone, on);
@@ -327,7 +332,8 @@ static void read_sectors(struct sim *sim, struct dev_io *io)
 	}
 }
 
-static void write_sectors(struct sim *sim, struct dev_io *io)
+/* The first `count` sectors of a write or discard. */
+static void write_sectors(struct sim *sim, struct dev_io *io, uint64_t count)
 {
 	struct unflushed *w;
 
@@ -336,6 +342,8 @@ static void write_sectors(struct sim *sim, struct dev_io *io)
 		return;
 	w = unflushed_new(0, io);
 	w->done = sim->writes;
+	while (w->count > count)
+		sector_drop(w->sectors[--w->count]);
 	unflushed_apply(w, sim->current, w->count);
 	unflushed_append(&sim->unflushed, w);
 	if (w->durable)
@@ -352,6 +360,8 @@ static int perform(struct sim *sim, struct dev_io *io)
 {
 	int rc = io->result ? io->result : find_fault(sim, io);
 
+	if (rc && sim->tear && !sim->gone && !io->result && io->op == DEV_WRITE)
+		write_sectors(sim, io, io->length / SECTOR_SIZE / 2);
 	if (rc)
 		return rc;
 	if (io->op == DEV_READ)
@@ -359,7 +369,7 @@ static int perform(struct sim *sim, struct dev_io *io)
 	else if (io->op == DEV_FLUSH)
 		flush(sim, io->moved);
 	else
-		write_sectors(sim, io);
+		write_sectors(sim, io, io->length / SECTOR_SIZE);
 	if (sim->tape && !sim->lose)
 		tape_completed(sim->tape, sim->tape_medium, io, io->rest.iov_len);
 	return 0;

@@ -327,11 +327,12 @@ static int punch(const struct tarn_cred *cred, struct fs *fs, struct tarn_inode 
 	alock_read(&inode->lock);
 	size = inode->rec.size;
 	is_inline = inode->rec.flags & INODE_INLINE;
+	err = atomic_load(&inode->dead) ? -ESTALE : 0;
 	alock_unlock(&inode->lock);
 	if (is_inline && size > INLINE_MAX)
 		size = INLINE_MAX;
-	if (offset >= size)
-		return 0;
+	if (err || offset >= size)
+		return err;
 	end = length < size - offset ? offset + length : size;
 	r.from = round_up(offset, rs);
 	r.to = end == size ? round_up(end, rs) : end - end % rs;

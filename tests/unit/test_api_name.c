@@ -959,6 +959,7 @@ static void an_unlinked_file_lives_until_its_last_close(void **state)
 {
 	struct tarn_inode *file = file_new(root, "held"), *got;
 	uint64_t gen = tarn_inode_generation(file);
+	struct tarn_commit token;
 	char buf[5];
 	size_t done;
 	bool eof;
@@ -983,6 +984,7 @@ static void an_unlinked_file_lives_until_its_last_close(void **state)
 	assert_int_equal(tarn_open(file), -ESTALE);
 	wait_for_inodes(1);
 	assert_int_not_equal(fixture_read(file, 0, buf, 5, &done, &eof), 0);
+	assert_int_equal(tarn_punch(NULL, file, 100, 5, &token), -ESTALE);
 	tarn_inode_put(file);
 }
 

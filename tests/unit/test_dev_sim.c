@@ -460,6 +460,20 @@ static void faults_end_by_count(void **state)
 	assert_int_equal(s->dev->stats.write_bytes, SECTOR_SIZE);
 }
 
+static void torn_writes_arrive_in_part(void **state)
+{
+	struct setup *s = *state;
+
+	assert_int_equal(put(s, 0, 8, 1), 0);
+	sim_tear(s->sim, true);
+	sim_fail(s->sim, DEV_WRITE, AT(2), AT(1), -EIO, 1);
+	assert_int_equal(put(s, 0, 8, 2), -EIO);
+	assert_int_equal(get(s, 3), 2);
+	assert_int_equal(get(s, 4), 1);
+	assert_int_equal(put(s, 4, 4, 3), 0);
+	assert_int_equal(get(s, 7), 3);
+}
+
 static void failed_flush_keeps_writes_volatile(void **state)
 {
 	struct setup *s = *state;
@@ -664,6 +678,7 @@ int main(void)
 	    T(callback_sees_each_write),
 	    T(faults_hit_what_touches_the_range),
 	    T(faults_end_by_count),
+	    T(torn_writes_arrive_in_part),
 	    T(failed_flush_keeps_writes_volatile),
 	    T(flip_is_silent_and_stays),
 	    T(poke_changes_everything),
