@@ -13,4 +13,5 @@ target_include_directories(Ganesha::headers SYSTEM INTERFACE
   ${TARN_GANESHA_DIR}
   ${TARN_GANESHA_DIR}/src/include
   ${TARN_GANESHA_DIR}/src/include/os/linux
+  ${TARN_GANESHA_DIR}/src/FSAL/Stackable_FSALs/FSAL_MDCACHE
   /usr/include/ntirpc)

@@ -113,6 +113,15 @@ fsal_status_t attrs_optional(struct tarn_inode *inode, const struct tarn_attr *k
 	return status;
 }
 
+void attrs_forget(struct fsal_obj_handle *handle)
+{
+	const struct fsal_up_vector *up = op_ctx->fsal_export->up_ops;
+	struct gsh_buffdesc key;
+
+	handle->obj_ops->handle_to_key(handle, &key);
+	up->invalidate(up, &key, FSAL_UP_INVALIDATE_ATTRS);
+}
+
 int attrs_set(const struct fsal_attrlist *in, struct tarn_setattr *set)
 {
 	*set = (struct tarn_setattr){

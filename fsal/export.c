@@ -323,7 +323,7 @@ fsal_status_t export_create(struct fsal_module *module, void *parse_node,
 		gsh_free(export);
 		return fsalstat(ERR_FSAL_BAD_INIT, r);
 	}
-	listing_export(up_ops->up_fsal_export);
+	names_export(up_ops->up_fsal_export);
 	op_ctx->fsal_export = &export->export;
 	return ok();
 }

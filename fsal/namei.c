@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
-/* Names: lookup, and what makes, moves and removes entries. Listings are in listing.c. */
+/* Names: lookup, and what makes, moves and removes entries. The lookups and listings
+   of clients are in names.c. */
 #include "tarn_fsal.h"
 
 #include <errno.h>
@@ -236,6 +237,8 @@ static fsal_status_t op_link(struct fsal_obj_handle *handle, struct fsal_obj_han
 		r = tarn_link(&cred, inode, dir, name, NULL, NULL, &token);
 		status = durable_finish(inode, r, token);
 	}
+	if (!FSAL_IS_ERROR(status))
+		attrs_forget(dir_handle); /* MDCACHE does so for the file only */
 	tarn_inode_put(dir);
 	tarn_inode_put(inode);
 	return status;

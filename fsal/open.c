@@ -286,7 +286,11 @@ static fsal_status_t open_by_handle(struct tarn_object *object, struct state_t *
 		status = open_take(object, state, flags, true);
 	if (!FSAL_IS_ERROR(status)) {
 		status = open_effects(object, state, flags, mode, verifier);
-		if (!FSAL_IS_ERROR(status))
+		/* MDCACHE would put attributes told here over newer ones of its own. Told none, it
+		   looks for itself. */
+		if (!FSAL_IS_ERROR(status) && attrs && (attrs->request_mask & ATTR_RDATTR_ERR))
+			attrs->valid_mask = ATTR_RDATTR_ERR;
+		else if (!FSAL_IS_ERROR(status))
 			status = attrs_optional(inode, NULL, attrs);
 		if (FSAL_IS_ERROR(status))
 			open_drop(object, state);

@@ -164,10 +164,10 @@ int pools_list(uint64_t after, bool (*fn)(void *arg, const struct tarn_dirent *e
 	       bool *eof);
 fsal_status_t pools_statfs(struct tarn_statfs *sum);
 
-/* listing.c */
+/* names.c */
 
 /* Of an export being made: the one above it, which is MDCACHE's. */
-void listing_export(struct fsal_export *mdcache);
+void names_export(struct fsal_export *mdcache);
 
 /* namei.c, open.c, io.c, xattr.c: their methods */
 void namei_ops(struct fsal_obj_ops *ops);
@@ -190,6 +190,8 @@ fsal_status_t attrs_get(struct tarn_inode *inode, const struct tarn_attr *known,
 /* out may be NULL. An error is success with ATTR_RDATTR_ERR if the caller takes that. */
 fsal_status_t attrs_optional(struct tarn_inode *inode, const struct tarn_attr *known,
 			     struct fsal_attrlist *out);
+/* Of an object that has changed without MDCACHE noticing. */
+void attrs_forget(struct fsal_obj_handle *handle);
 /* set->acl, if any, is to be freed with attrs_set_done(). */
 int attrs_set(const struct fsal_attrlist *in, struct tarn_setattr *set);
 void attrs_set_done(struct tarn_setattr *set);

@@ -70,16 +70,6 @@ static fsal_status_t op_getxattrs(struct fsal_obj_handle *handle, xattrkey4 *key
 	return status;
 }
 
-/* MDCACHE keeps the old change attribute and ctime otherwise. */
-static void forget_attrs(struct fsal_obj_handle *handle)
-{
-	const struct fsal_up_vector *up = op_ctx->fsal_export->up_ops;
-	struct gsh_buffdesc key;
-
-	handle->obj_ops->handle_to_key(handle, &key);
-	up->invalidate(up, &key, FSAL_UP_INVALIDATE_ATTRS);
-}
-
 static fsal_status_t op_setxattrs(struct fsal_obj_handle *handle, setxattr_option4 option,
 				  xattrkey4 *key, xattrvalue4 *value)
 {
@@ -110,7 +100,7 @@ static fsal_status_t op_setxattrs(struct fsal_obj_handle *handle, setxattr_optio
 	}
 	tarn_inode_put(inode);
 	if (!FSAL_IS_ERROR(status))
-		forget_attrs(handle);
+		attrs_forget(handle);
 	return status;
 }
 
@@ -133,7 +123,7 @@ static fsal_status_t op_removexattrs(struct fsal_obj_handle *handle, xattrkey4 *
 	}
 	tarn_inode_put(inode);
 	if (!FSAL_IS_ERROR(status))
-		forget_attrs(handle);
+		attrs_forget(handle);
 	return status;
 }
 

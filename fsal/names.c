@@ -1,29 +1,40 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 /*
- * READDIR, past MDCACHE's cache of directory entries.
+ * LOOKUP and READDIR, past MDCACHE's cache of directory entries.
  *
- * In ganesha 4.3 that cache is no place for a directory that changes or has several readers
- * (mdcache_readdir_chunked()). A reader that waits for the directory's lock while another fills
- * the next chunks links the wrong ones afterwards, and a removed entry whose chunk is read anew
- * takes the rest of it along: listings then lack names, silently, or fail as a whole with
- * ESTALE. Without chunks (Dir_Chunk = 0) ganesha overwrites its cached attributes with older
- * ones, and reads them without a lock. The cached attributes and objects themselves are sound.
+ * In ganesha 4.3 that cache is no place for a directory that changes or has several readers.
+ * What makes a name adds it to the cache once it is durable; if another client has moved or
+ * removed it by then, the cache keeps a name that is no more. A reader that waits for the
+ * directory's lock while another fills the next chunks links the wrong ones afterwards
+ * (mdcache_readdir_chunked()), and a removed entry whose chunk is read anew takes the rest of it
+ * along: listings then lack names, silently, or fail as a whole with ESTALE. Without chunks
+ * (Dir_Chunk = 0) LOOKUP and READDIR overwrite cached attributes with older ones. The cached
+ * attributes and objects themselves are sound.
  *
- * So readdir() of MDCACHE's objects is replaced: the entries come from the engine, the objects
- * and attributes for them from MDCACHE. Ganesha has no place for that. The export above ours is
- * made to look up its root through a function of ours; what it finds shows the methods.
+ * So MDCACHE caches no entries, and its objects' lookup() and readdir() are replaced: names come
+ * from the engine, the objects and attributes for them from MDCACHE. Ganesha has no place for
+ * that. The export above ours is made to look up its root through a function of ours; what it
+ * finds shows the methods.
  */
 #include "tarn_fsal.h"
+
+#include "mdcache_ext.h"
+
+#include <errno.h>
+#include <string.h>
 
 typedef fsal_status_t (*lookup_path_fn)(struct fsal_export *export, const char *path,
 					struct fsal_obj_handle **out, struct fsal_attrlist *attrs);
 typedef fsal_status_t (*readdir_fn)(struct fsal_obj_handle *dir, fsal_cookie_t *whence,
 				    void *dir_state, fsal_readdir_cb cb, attrmask_t attrmask,
 				    bool *eof);
+typedef fsal_status_t (*lookup_fn)(struct fsal_obj_handle *dir, const char *name,
+				   struct fsal_obj_handle **out, struct fsal_attrlist *attrs);
 
 /* MDCACHE's own. Set when exports are made, before clients can reach them. */
 static lookup_path_fn mdcache_lookup_path;
 static _Atomic(readdir_fn) mdcache_readdir;
+static _Atomic(lookup_fn) mdcache_lookup;
 
 struct listing {
 	fsal_readdir_cb cb;
@@ -32,7 +43,7 @@ struct listing {
 	fsal_status_t status;
 };
 
-/* MDCACHE's object for inode, with attributes. STALE: removed since the listing came by. */
+/* MDCACHE's object for inode, with attributes unless that is NULL. STALE: removed meanwhile. */
 static fsal_status_t object_above(struct tarn_inode *inode, struct fsal_attrlist *attrs,
 				  struct fsal_obj_handle **out)
 {
@@ -43,12 +54,15 @@ static fsal_status_t object_above(struct tarn_inode *inode, struct fsal_attrlist
 	/* It would not let go of the object when it can't get the attributes. */
 	fsal_status_t status = mdcache->exp_ops.create_handle(mdcache, &fh, out, NULL);
 
-	if (FSAL_IS_ERROR(status))
+	if (FSAL_IS_ERROR(status) || !attrs)
 		return status;
 	status = (*out)->obj_ops->getattrs(*out, attrs);
-	if (FSAL_IS_ERROR(status))
+	if (FSAL_IS_ERROR(status) && !(attrs->request_mask & ATTR_RDATTR_ERR)) {
 		(*out)->obj_ops->put_ref(*out);
-	return status;
+		*out = NULL;
+		return status;
+	}
+	return ok();
 }
 
 static bool list_entry(void *arg, const struct tarn_dirent *entry)
@@ -126,6 +140,34 @@ static fsal_status_t readdir_above(struct fsal_obj_handle *dir, fsal_cookie_t *w
 	return r != 0 ? status_of(r) : listing.status;
 }
 
+/* Ganesha has checked that the caller may search. ".." is no entry: MDCACHE's own. */
+static fsal_status_t lookup_above(struct fsal_obj_handle *dir, const char *name,
+				  struct fsal_obj_handle **out, struct fsal_attrlist *attrs)
+{
+	struct tarn_inode *inode, *found;
+	struct tarn_object *object;
+
+	if (!is_ours() || strcmp(name, "..") == 0)
+		return atomic_load(&mdcache_lookup)(dir, name, out, attrs);
+	*out = NULL;
+	object = object_beneath(dir);
+	if (object->key.kind == HANDLE_POOLS)
+		return atomic_load(&mdcache_lookup)(dir, name, out, attrs);
+	int r = inode_beneath(object, &inode);
+	if (r != 0)
+		return status_of(r);
+	r = name_check(name);
+	if (r == 0)
+		r = tarn_lookup(NULL, inode, name, &found);
+	tarn_inode_put(inode);
+	if (r != 0)
+		return status_of(r);
+	fsal_status_t status = object_above(found, attrs, out);
+	tarn_inode_put(found);
+	/* The directory is there: what is stale is what the name stood for. */
+	return status.major == ERR_FSAL_STALE ? fsalstat(ERR_FSAL_NOENT, ENOENT) : status;
+}
+
 static fsal_status_t lookup_path_above(struct fsal_export *export, const char *path,
 				       struct fsal_obj_handle **out, struct fsal_attrlist *attrs)
 {
@@ -134,12 +176,15 @@ static fsal_status_t lookup_path_above(struct fsal_export *export, const char *p
 	if (!FSAL_IS_ERROR(status) && (*out)->obj_ops->readdir != readdir_above) {
 		atomic_store(&mdcache_readdir, (*out)->obj_ops->readdir);
 		(*out)->obj_ops->readdir = readdir_above;
+		atomic_store(&mdcache_lookup, (*out)->obj_ops->lookup);
+		(*out)->obj_ops->lookup = lookup_above;
 	}
 	return status;
 }
 
-void listing_export(struct fsal_export *mdcache)
+void names_export(struct fsal_export *mdcache)
 {
+	mdcache_param.dir.avl_chunk = 0;
 	mdcache_lookup_path = mdcache->exp_ops.lookup_path;
 	mdcache->exp_ops.lookup_path = lookup_path_above;
 }
