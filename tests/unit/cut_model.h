@@ -16,8 +16,8 @@
 #define CUT_UNIT 1024
 #define CUT_RECORD 128                  /* units */
 #define CUT_UNITS (2 * CUT_RECORD + 50) /* of a file */
-#define CUT_INODES 40
-#define CUT_NAMES 64
+#define CUT_INODES 100
+#define CUT_NAMES 160
 #define CUT_XATTRS 3
 #define CUT_NAME_MAX 15
 #define CUT_PATH_MAX 48

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -111,6 +112,7 @@ struct runner {
 	struct tarn_dataset *ds;
 	struct tarn_inode *opened[CUT_OPS_MAX];
 	unsigned nopened;
+	struct tape *tape;
 };
 
 static int do_create(struct tarn_inode *dir, const char *name, const struct cut_op *op,
@@ -190,7 +192,7 @@ static void io_done(struct tarn_io *io)
 static int do_write(struct tarn_inode *inode, const struct cut_op *op, unsigned index,
 		    struct tarn_commit *token)
 {
-	static uint8_t data[CUT_UNITS][CUT_UNIT];
+	static __thread uint8_t data[CUT_UNITS][CUT_UNIT];
 	sem_t done;
 	struct iovec iov = {data, (size_t)op->m * CUT_UNIT};
 	struct tarn_io io = {.inode = inode,
@@ -251,7 +253,7 @@ static int do_setattr(struct tarn_inode *inode, const struct cut_op *op, struct 
 static int do_xattr(struct tarn_inode *inode, const struct cut_op *op, unsigned index,
 		    struct tarn_commit *token)
 {
-	static uint16_t value[TARN_XATTR_MAX / 2];
+	static __thread uint16_t value[TARN_XATTR_MAX / 2];
 	char name[8];
 
 	snprintf(name, sizeof(name), "x%u", op->n);
@@ -383,36 +385,70 @@ static void create_pool(struct runner *k, const struct cut_profile *profile)
 	assert_int_equal(tarn_dataset_open(k->engine, CUT_POOL, NULL, &k->ds), 0);
 }
 
-static void run_one(struct cut_record *r, struct runner *k, unsigned i)
+static int run_one(struct cut_record *r, struct runner *k, unsigned i)
 {
 	static const struct tarn_commit none;
 	const struct cut_op *op = &r->ops[i];
 	struct tarn_commit token = {0};
 	int rc;
 
-	r->begun[i] = tape_position(r->tape);
-	rc = perform(k, op, i, r->worlds[i].ndevs, &token);
+	r->begun[i] = tape_position(k->tape);
+	rc = perform(k, op, r->base + i, r->worlds[i].ndevs, &token);
 	if (!rc && op->wait)
 		rc = tarn_commit_wait(k->ds, token);
-	if (rc) {
-		char text[160];
-
-		cut_print_op(op, text);
-		fail_msg("operation %u, %s: %s", i, text, strerror(-rc));
-	}
 	r->nothing[i] = op->kind < CUT_STABLE ? memcmp(&token, &none, sizeof(token)) == 0
 					      : op->kind == CUT_FSYNC || op->kind == CUT_OPEN;
 	if ((op->wait && !r->nothing[i]) || (op->kind >= CUT_STABLE && op->kind < CUT_OPEN))
-		r->acked[i] = tape_position(r->tape);
+		r->acked[i] = tape_position(k->tape);
+	return rc;
 }
 
-static void end_pool(struct cut_record *r, struct runner *k)
+struct lane {
+	struct cut_record *r;
+	struct runner *k;
+	pthread_t thread;
+	unsigned done;
+	int rc;
+};
+
+static void *run_lane(void *arg)
+{
+	struct lane *l = arg;
+
+	while (!l->rc && l->done < l->r->nops)
+		l->rc = run_one(l->r, l->k, l->done++);
+	return NULL;
+}
+
+static void run_all(struct cut_record *first, struct runner *k)
+{
+	struct lane lanes[CUT_THREADS];
+	unsigned n = 0;
+
+	for (struct cut_record *r = first; r; r = r->next) {
+		lanes[n] = (struct lane){.r = r, .k = k};
+		assert_int_equal(pthread_create(&lanes[n].thread, NULL, run_lane, &lanes[n]), 0);
+		n++;
+	}
+	for (unsigned i = 0; i < n; i++)
+		pthread_join(lanes[i].thread, NULL);
+	for (unsigned i = 0; i < n; i++) {
+		char text[160];
+
+		if (!lanes[i].rc)
+			continue;
+		cut_print_op(&lanes[i].r->ops[lanes[i].done - 1], text);
+		fail_msg("operation %u, %s: %s", lanes[i].done - 1, text, strerror(-lanes[i].rc));
+	}
+}
+
+static void end_pool(struct cut_record *first, struct runner *k)
 {
 	struct tarn_error err = {0};
-	unsigned i = r->nops;
 	int rc;
 
-	r->begun[i] = tape_position(r->tape);
+	for (struct cut_record *r = first; r; r = r->next)
+		r->begun[r->nops] = tape_position(k->tape);
 	while (k->nopened) {
 		struct tarn_inode *inode = k->opened[--k->nopened];
 
@@ -420,24 +456,29 @@ static void end_pool(struct cut_record *r, struct runner *k)
 		tarn_inode_put(inode);
 	}
 	tarn_dataset_put(k->ds);
-	rc = r->destroys ? tarn_pool_destroy(k->engine, CUT_POOL, 0, &err)
-			 : tarn_pool_export(k->engine, CUT_POOL, 0, &err);
+	rc = first->destroys ? tarn_pool_destroy(k->engine, CUT_POOL, 0, &err)
+			     : tarn_pool_export(k->engine, CUT_POOL, 0, &err);
 	if (rc)
 		fail_msg("the pool's end: %s", err.text);
-	r->acked[i] = tape_position(r->tape);
+	for (struct cut_record *r = first; r; r = r->next)
+		r->acked[r->nops] = tape_position(k->tape);
 	tarn_engine_destroy(k->engine);
 }
 
 void cut_plan(struct cut_record *r, const struct cut_profile *profile, const struct cut_op *ops,
 	      unsigned nops)
 {
-	*r = (struct cut_record){.profile = profile, .ops = ops, .nops = nops};
+	r->profile = profile;
+	r->ops = ops;
+	r->nops = nops;
 	r->worlds = calloc(nops + 1, sizeof(*r->worlds));
 	assert_non_null(r->worlds);
+	memset(r->acked, 0xff, sizeof(r->acked));
 	cut_world_init(&r->worlds[0], profile->ndevs);
 	for (unsigned i = 0; i < nops; i++) {
 		r->worlds[i + 1] = r->worlds[i];
-		r->serial[i] = cut_apply(&r->worlds[i + 1], &ops[i], i, cut_steps(&ops[i]));
+		r->serial[i] =
+		    cut_apply(&r->worlds[i + 1], &ops[i], r->base + i, cut_steps(&ops[i]));
 	}
 }
 
@@ -445,10 +486,9 @@ void cut_record(struct cut_record *r)
 {
 	struct sim *media[CUT_DEVS];
 	unsigned n = r->profile->ndevs + 1;
-	struct runner k = {0};
+	struct runner k = {.tape = tape_new()};
 
-	r->tape = tape_new();
-	memset(r->acked, 0xff, sizeof(r->acked));
+	r->tape = k.tape;
 	for (unsigned i = 0; i < n; i++) {
 		media[i] = sim_create(place.path[i], CUT_DEV_BYTES, 512);
 		tape_record(r->tape, media[i]);
@@ -456,8 +496,7 @@ void cut_record(struct cut_record *r)
 	cut_use(media, n);
 	create_pool(&k, r->profile);
 	r->created = tape_position(r->tape);
-	for (unsigned i = 0; i < r->nops; i++)
-		run_one(r, &k, i);
+	run_all(r, &k);
 	end_pool(r, &k);
 	r->end = tape_position(r->tape);
 	cut_use(NULL, 0);
@@ -469,7 +508,8 @@ void cut_record_free(struct cut_record *r)
 {
 	if (r->tape)
 		tape_free(r->tape);
-	free(r->worlds);
+	for (; r; r = r->next)
+		free(r->worlds);
 }
 
 /* ---- what a cut may leave ---- */
@@ -492,13 +532,9 @@ static bool settles(const struct cut_record *r, unsigned write, unsigned i)
 	       (i > write && r->ops[i].kind == CUT_FSYNC && r->serial[i] == r->serial[write]);
 }
 
-void cut_bounds(const struct cut_record *r, uint64_t position, struct cut_bounds *out)
+static void bounds_of(const struct cut_record *r, uint64_t position, struct cut_bounds *out)
 {
 	memset(out, 0, sizeof(*out));
-	if (position < r->created || (r->destroys && r->begun[r->nops] < position))
-		out->presence = CUT_MAY;
-	if (r->destroys && r->acked[r->nops] <= position)
-		out->presence = CUT_MUST_NOT;
 	for (unsigned i = 0; i <= r->nops; i++) {
 		if (r->begun[i] < position && i < r->nops)
 			out->most = i + 1;
@@ -513,6 +549,18 @@ void cut_bounds(const struct cut_record *r, uint64_t position, struct cut_bounds
 		out->least = r->nops;
 	if (out->most < out->least) /* done without any write */
 		out->most = out->least;
+}
+
+void cut_bounds(const struct cut_record *r, uint64_t position, struct cut_bounds *out)
+{
+	unsigned n = 0;
+
+	for (const struct cut_record *lane = r; lane; lane = lane->next)
+		bounds_of(lane, position, &out[n++]);
+	if (position < r->created || (r->destroys && r->begun[r->nops] < position))
+		out->presence = CUT_MAY;
+	if (r->destroys && r->acked[r->nops] <= position)
+		out->presence = CUT_MUST_NOT;
 }
 
 /* ---- what is there ---- */
@@ -833,7 +881,7 @@ static void build(const struct cut_record *r, unsigned n, const unsigned *option
 			if (missing >> next++ & 1)
 				continue;
 		}
-		cut_apply(out, &r->ops[i], i, i + 1 == n ? steps : cut_steps(&r->ops[i]));
+		cut_apply(out, &r->ops[i], r->base + i, i + 1 == n ? steps : cut_steps(&r->ops[i]));
 	}
 }
 
@@ -878,6 +926,24 @@ static bool fits(const struct cut_record *r, const struct cut_bounds *b,
 		 "not what %u to %u operations leave (%s is durable); the least: %s; the most: %s",
 		 b->least, b->most, text, first, last);
 	return false;
+}
+
+/* Each thread's part. */
+static bool all_fit(const struct cut_record *r, const struct cut_bounds *b,
+		    const struct cut_world *found, char why[CUT_WHY])
+{
+	static struct cut_world part;
+
+	for (; r; r = r->next, b++) {
+		part = *found;
+		for (unsigned i = 0; i < CUT_NAMES && r->own; i++) {
+			if (part.names[i].dir == 0 && strcmp(part.names[i].name, r->own) != 0)
+				part.names[i].used = false;
+		}
+		if (!fits(r, b, &part, why))
+			return false;
+	}
+	return true;
 }
 
 /* ---- verification ---- */
@@ -945,7 +1011,7 @@ static bool look(const struct cut_record *r, const struct cut_bounds *bounds,
 
 	if (rc)
 		return snprintf(why, CUT_WHY, "the root dataset: %s", strerror(-rc)), false;
-	good = see_all(&s, ds) && fits(r, bounds, &found, why);
+	good = see_all(&s, ds) && all_fit(r, bounds, &found, why);
 	if (good && thorough) {
 		rc = work_on(engine, ds);
 		if (rc)

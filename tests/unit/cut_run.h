@@ -29,9 +29,15 @@ void cut_end(void);
 /* What the placeholders stand for from now on; NULL: nothing. */
 void cut_use(struct sim *const *media, unsigned n);
 
-/* What was done, and when by the tape. */
+/* What was done by one thread, and when by the tape. */
 struct cut_record {
 	const struct cut_profile *profile;
+	/* Another thread's, of the same run; each then works below a directory of its own in the
+	   root, and numbers its operations from `base`, so that their data differ. What belongs to
+	   the run as a whole stands in the first one. */
+	struct cut_record *next;
+	const char *own;
+	unsigned base;
 	const struct cut_op *ops;
 	unsigned nops;
 	bool destroys; /* the pool in the end, in place of an export */
@@ -44,11 +50,11 @@ struct cut_record {
 	struct cut_world *worlds;         /* [i]: before operation i; nops + 1 of them */
 };
 
-/* What does not need a run: no tape, no times. */
+/* What does not need a run: no tape, no times. After next, own and base are set. */
 void cut_plan(struct cut_record *r, const struct cut_profile *profile, const struct cut_op *ops,
 	      unsigned nops);
-/* Makes a pool, does the operations of a plan, exports or destroys the pool (one more operation).
-   What fails ends the test. */
+/* Makes a pool, does the operations of all plans, exports or destroys the pool (one more
+   operation). What fails ends the test. */
 void cut_record(struct cut_record *r);
 void cut_record_free(struct cut_record *r);
 
@@ -62,6 +68,8 @@ struct cut_bounds {
 	bool settled[CUT_OPS_MAX + 1]; /* unstable writes that must be there if they are among
 					  them; others may not */
 };
+#define CUT_THREADS 4
+/* One for each thread; presence in the first one. */
 void cut_bounds(const struct cut_record *r, uint64_t position, struct cut_bounds *out);
 
 /*

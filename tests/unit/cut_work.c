@@ -333,15 +333,33 @@ static void make_op(struct maker *k, struct cut_op *op, unsigned index)
 		k->unsettled[k->nunsettled++] = serial;
 }
 
-void cut_random_work(uint64_t seed, unsigned n, struct cut_op *ops)
+static void prefix(const char *own, char path[CUT_PATH_MAX])
+{
+	char old[CUT_PATH_MAX];
+
+	memcpy(old, path, sizeof(old));
+	if (*old)
+		snprintf(path, CUT_PATH_MAX, "%s/%.40s", own, old);
+}
+
+void cut_random_work(uint64_t seed, unsigned n, const char *own, struct cut_op *ops)
 {
 	struct maker *k = calloc(1, sizeof(*k));
+	unsigned first = own ? 1 : 0;
 
 	if (!k)
 		abort();
 	k->random = seed;
 	cut_world_init(&k->w, 1);
-	for (unsigned i = 0; i < n; i++)
+	for (unsigned i = first; i < n; i++)
 		make_op(k, &ops[i], i);
 	free(k);
+	if (!own)
+		return;
+	ops[0] = (struct cut_op){.kind = CUT_CREATE, .n = TARN_DIR};
+	snprintf(ops[0].path, CUT_PATH_MAX, "%s", own);
+	for (unsigned i = 1; i < n; i++) {
+		prefix(own, ops[i].path);
+		prefix(own, ops[i].to);
+	}
 }

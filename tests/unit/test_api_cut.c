@@ -49,7 +49,7 @@ enum {
 #define BUDGET 30
 #define LEFT_OUT(profile, work) ((work) % PROFILES != (profile))
 #else
-#define BUDGET 400
+#define BUDGET 300
 #define LEFT_OUT(profile, work) false
 #endif
 
@@ -117,9 +117,11 @@ static bool here(struct cases *k, uint64_t first)
 /* Whether other operations are durable than at the position before. */
 static bool acknowledged(const struct cut_record *r, uint64_t position)
 {
-	for (unsigned i = 0; i <= r->nops; i++) {
-		if (r->acked[i] == position)
-			return true;
+	for (; r; r = r->next) {
+		for (unsigned i = 0; i <= r->nops; i++) {
+			if (r->acked[i] == position)
+				return true;
+		}
 	}
 	return false;
 }
@@ -226,9 +228,12 @@ static void keep(const struct job *job, const char *id, struct tape_cursor *c,
 	snprintf(path, sizeof(path), "%s/case", dir);
 	file = fopen(path, "we");
 	if (file) {
-		fprintf(file, "%s %d %u %u", id, b->presence, b->least, b->most);
-		for (unsigned i = 0; i < job->r->nops; i++)
-			fprintf(file, " %d", b->settled[i]);
+		fprintf(file, "%s %d", id, b->presence);
+		for (const struct cut_record *r = job->r; r; r = r->next, b++) {
+			fprintf(file, " %u %u", b->least, b->most);
+			for (unsigned k = 0; k < r->nops; k++)
+				fprintf(file, " %d", b->settled[k]);
+		}
 		fprintf(file, "\n");
 		fclose(file);
 	}
@@ -337,19 +342,19 @@ static bool do_one(struct cases *k, const struct cut *cut)
 {
 	struct job *job = k->arg;
 	uint64_t random = k->number * 7919 + 1;
-	struct cut_bounds bounds;
+	struct cut_bounds bounds[CUT_THREADS];
 	char id[ID_MAX];
 
 	id_of(job, k->position, cut, id);
 	if (k->number / 16 % WORKERS != job->worker ||
 	    (job->only ? strcmp(id, job->only) != 0 : !chosen(job, k->number, cut)))
 		return true;
-	cut_bounds(job->r, k->position, &bounds);
+	cut_bounds(job->r, k->position, bounds);
 	random = test_random(&random) >> 33;
 	atomic_fetch_add(&job->shared->cases, 1);
-	if (verify(job, id, k->c, cut, &bounds, job->only || random % THOROUGH == 0) &&
-	    random % DOUBLE == 1 && bounds.presence == CUT_MUST && !job->quiet)
-		verify_double(job, id, k->c, cut, &bounds, random);
+	if (verify(job, id, k->c, cut, bounds, job->only || random % THOROUGH == 0) &&
+	    random % DOUBLE == 1 && bounds[0].presence == CUT_MUST && !job->quiet)
+		verify_double(job, id, k->c, cut, bounds, random);
 	return job->failures < SHOWN;
 }
 
@@ -418,26 +423,43 @@ static unsigned do_cases(struct job *job)
 	return atomic_load(&job->shared->failures);
 }
 
+static const char *const own_dirs[CUT_THREADS] = {"t0", "t1", "t2", "t3"};
+
+/* One record for each thread, linked. */
+static void plan(const struct cut_profile *profile, const struct cut_work *work,
+		 struct cut_record records[CUT_THREADS])
+{
+	memset(records, 0, CUT_THREADS * sizeof(*records));
+	records[0].destroys = work->destroys;
+	for (unsigned i = 0; i < (work->threads ? work->threads : 1); i++) {
+		if (i)
+			records[i - 1].next = &records[i];
+		if (work->threads)
+			records[i].own = own_dirs[i];
+		records[i].base = i * CUT_OPS_MAX;
+		cut_plan(&records[i], profile, work->ops + i * CUT_OPS_MAX, work->nops);
+	}
+}
+
 static void cut_work(const struct cut_profile *profile, const struct cut_work *work,
 		     uint64_t budget)
 {
-	struct cut_record r;
+	static struct cut_record r[CUT_THREADS];
 	struct job job = {.work = work->name,
-			  .r = &r,
+			  .r = r,
 			  .budget = budget,
 			  .only = getenv("TARN_CUT_CASE"),
 			  .shared = shared_new()};
 	unsigned failures, cases;
 
-	cut_plan(&r, profile, work->ops, work->nops);
-	r.destroys = work->destroys;
-	cut_record(&r);
-	job.from = work->nops ? r.begun[work->from] : 0;
+	plan(profile, work, r);
+	cut_record(r);
+	job.from = work->nops ? r->begun[work->from] : 0;
 	failures = do_cases(&job);
 	cases = atomic_load(&job.shared->cases);
 	print_message("%s/%s: %u of %llu cases, %u cut twice\n", profile->name, work->name, cases,
 		      (unsigned long long)job.total, atomic_load(&job.shared->doubles));
-	cut_record_free(&r);
+	cut_record_free(r);
 	munmap(job.shared, sizeof(*job.shared));
 	assert_int_equal(failures, 0);
 	assert_true(cases > 0);
@@ -445,15 +467,20 @@ static void cut_work(const struct cut_profile *profile, const struct cut_work *w
 
 /* ---- by name ---- */
 
-static struct cut_op random_ops[CUT_OPS_MAX];
+static struct cut_op random_ops[CUT_THREADS * CUT_OPS_MAX];
 
-/* "random" and the seed. */
-static struct cut_work random_work(uint64_t seed, char name[ID_MAX])
+/* "random" and the seed, or "threads" and that. */
+static struct cut_work random_work(bool threads, uint64_t seed, char name[ID_MAX])
 {
-	struct cut_work work = {.name = name, .nops = 150, .ops = random_ops};
+	struct cut_work work = {.name = name,
+				.nops = threads ? 60 : 150,
+				.ops = random_ops,
+				.threads = threads ? CUT_THREADS : 0};
 
-	snprintf(name, ID_MAX, "random%llu", (unsigned long long)seed);
-	cut_random_work(seed, work.nops, random_ops);
+	snprintf(name, ID_MAX, "%s%llu", threads ? "threads" : "random", (unsigned long long)seed);
+	for (unsigned i = 0; i < (threads ? CUT_THREADS : 1); i++)
+		cut_random_work(seed + i * 1000003, work.nops, threads ? own_dirs[i] : NULL,
+				random_ops + i * CUT_OPS_MAX);
 	return work;
 }
 
@@ -476,7 +503,9 @@ static void find(const char *id, const struct cut_profile **profile, struct cut_
 			*work = cut_works[i];
 	}
 	if (strncmp(work_name, "random", 6) == 0)
-		*work = random_work(strtoull(work_name + 6, NULL, 10), name);
+		*work = random_work(false, strtoull(work_name + 6, NULL, 10), name);
+	if (strncmp(work_name, "threads", 7) == 0)
+		*work = random_work(true, strtoull(work_name + 7, NULL, 10), name);
 	if (!*profile || !work->name)
 		fail_msg("%s: no such work", id);
 }
@@ -510,40 +539,47 @@ static struct sim *load_medium(const char *dir, unsigned i)
 	return medium;
 }
 
+static void load_bounds(FILE *file, const struct cut_record *r, struct cut_bounds *out)
+{
+	int number;
+
+	assert_int_equal(fscanf(file, "%d", &number), 1);
+	out->presence = (enum cut_presence)number;
+	for (; r; r = r->next, out++) {
+		assert_int_equal(fscanf(file, "%u %u", &out->least, &out->most), 2);
+		for (unsigned i = 0; i < r->nops; i++) {
+			assert_int_equal(fscanf(file, "%d", &number), 1);
+			out->settled[i] = number;
+		}
+	}
+}
+
 static void kept_again(void **state)
 {
 	(void)state;
+	static struct cut_record r[CUT_THREADS];
 	const char *dir = getenv("TARN_CUT_REPLAY");
 	const struct cut_profile *profile;
-	struct cut_bounds bounds = {0};
+	struct cut_bounds bounds[CUT_THREADS];
 	struct sim *media[CUT_DEVS];
 	struct cut_work work;
-	struct cut_record r;
-	int presence;
 	char path[128], id[2 * ID_MAX], name[ID_MAX], why[CUT_WHY];
 	FILE *file;
 
 	snprintf(path, sizeof(path), "%s/case", dir);
 	file = fopen(path, "re");
 	assert_non_null(file);
-	assert_int_equal(fscanf(file, "%255s %d %u %u", id, &presence, &bounds.least, &bounds.most),
-			 4);
-	bounds.presence = (enum cut_presence)presence;
+	assert_int_equal(fscanf(file, "%255s", id), 1);
 	find(id, &profile, &work, name);
-	for (unsigned i = 0; i < work.nops; i++) {
-		int settled;
-
-		assert_int_equal(fscanf(file, "%d", &settled), 1);
-		bounds.settled[i] = settled;
-	}
+	plan(profile, &work, r);
+	load_bounds(file, r, bounds);
 	fclose(file);
-	cut_plan(&r, profile, work.ops, work.nops);
-	for (unsigned i = 0; i < media_of(&r); i++)
+	for (unsigned i = 0; i < media_of(r); i++)
 		media[i] = load_medium(dir, i);
-	if (!cut_verify(&r, &bounds, media, media_of(&r), true, why))
+	if (!cut_verify(r, bounds, media, media_of(r), true, why))
 		fail_msg("%s: %s", id, why);
-	destroy(media, media_of(&r));
-	cut_record_free(&r);
+	destroy(media, media_of(r));
+	cut_record_free(r);
 }
 
 /* ---- tests ---- */
@@ -566,10 +602,43 @@ static void random_operations(void **state)
 
 	for (unsigned i = 0; i < PROFILES; i++) {
 		char name[ID_MAX];
-		struct cut_work work = random_work(seed + i, name);
+		struct cut_work work = random_work(false, seed + i, name);
 
 		cut_work(&profiles[i], &work, BUDGET * test_scale());
 	}
+}
+
+static void threads_at_once(void **state)
+{
+	(void)state;
+	uint64_t seed = test_seed();
+
+	for (unsigned i = 0; i < PROFILES; i++) {
+		char name[ID_MAX];
+		struct cut_work work = random_work(true, seed + i, name);
+
+		cut_work(&profiles[i], &work, BUDGET * test_scale());
+	}
+}
+
+static void must_fail(const struct cut_work *work, bool ignore_flushes)
+{
+	static struct cut_record r[CUT_THREADS];
+	struct job job = {.work = work->name,
+			  .r = r,
+			  .budget = 200,
+			  .ignore_flushes = ignore_flushes,
+			  .quiet = true,
+			  .shared = shared_new()};
+
+	plan(&profiles[0], work, r);
+	cut_record(r);
+	job.from = r->begun[work->from];
+	for (struct cut_record *lane = r; lane && !ignore_flushes; lane = lane->next)
+		memcpy(lane->acked, lane->begun, sizeof(lane->acked));
+	assert_true(do_cases(&job) > 0);
+	cut_record_free(r);
+	munmap(job.shared, sizeof(*job.shared));
 }
 
 /* The test itself: pools on devices that ignore flushes, and answers that come too early, must
@@ -577,24 +646,12 @@ static void random_operations(void **state)
 static void catches_faults(void **state)
 {
 	(void)state;
-	for (unsigned fault = 0; fault < 2; fault++) {
-		struct cut_record r;
-		struct job job = {.work = cut_works[0].name,
-				  .r = &r,
-				  .budget = 200,
-				  .quiet = true,
-				  .shared = shared_new()};
+	char name[ID_MAX];
+	struct cut_work threads = random_work(true, 1, name);
 
-		cut_plan(&r, &profiles[0], cut_works[0].ops, cut_works[0].nops);
-		cut_record(&r);
-		job.from = r.begun[cut_works[0].from];
-		if (fault == 0)
-			job.ignore_flushes = true;
-		else
-			memcpy(r.acked, r.begun, sizeof(r.acked));
-		assert_true(do_cases(&job) > 0);
-		cut_record_free(&r);
-		munmap(job.shared, sizeof(*job.shared));
+	for (int ignore_flushes = 0; ignore_flushes < 2; ignore_flushes++) {
+		must_fail(&cut_works[0], ignore_flushes);
+		must_fail(&threads, ignore_flushes);
 	}
 }
 
@@ -618,6 +675,7 @@ int main(void)
 	    cmocka_unit_test(catches_faults),
 	    cmocka_unit_test(each_operation),
 	    cmocka_unit_test(random_operations),
+	    cmocka_unit_test(threads_at_once),
 	};
 	const struct CMUnitTest again[] = {cmocka_unit_test(case_again)};
 	const struct CMUnitTest kept[] = {cmocka_unit_test(kept_again)};
