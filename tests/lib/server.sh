@@ -128,11 +128,12 @@ finish() {
 }
 
 # client N SCRIPT [ARG...]: runs tests/client/guest/SCRIPT on client N; $work/shared is its
-# /mnt/shared. client_root: the root of a 32-bit client.
+# /mnt/shared. client_root: the root of a 32-bit client; client_limit: its seconds.
 client() {
 	local n=$1 script=$root/tests/client/guest/$2
 	shift 2
-	"$lib/uml-client" -n "$n" -w "$work/shared" ${client_root:+-r "$client_root"} "$script" "$@"
+	"$lib/uml-client" -n "$n" -w "$work/shared" ${client_root:+-r "$client_root"} \
+		${client_limit:+-t "$client_limit"} "$script" "$@"
 }
 
 # wait_clients N: until N clients in the background have ended well.
