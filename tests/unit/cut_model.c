@@ -219,8 +219,7 @@ static void change(struct cut_inode *inode, const struct cut_op *op, unsigned in
 		punch(inode, op, steps);
 		break;
 	case CUT_ALLOCATE:
-		if (inode->units < op->n + op->m)
-			resize(inode, op->n + op->m);
+		resize(inode, inode->units < op->n + op->m ? op->n + op->m : inode->units);
 		break;
 	case CUT_MODE:
 		inode->mode = op->n;
