@@ -129,18 +129,13 @@ static int check_writable(struct engine_pool *pool, struct tarn_error *err)
  */
 static void children_changed(struct engine_pool *pool, uint64_t parent_id)
 {
-	static const struct tarn_setattr now = {.mask = TARN_SET_MTIME_NOW};
 	struct tarn_commit token = {0};
 	struct tarn_dataset *parent;
-	struct tarn_inode *root;
 
 	if (catalog_find_id(pool->catalog, parent_id, &parent))
 		return;
-	if (!tarn_root(parent, &root)) {
-		if (!tarn_setattr(NULL, root, &now, NULL, &token))
-			(void)tarn_commit_wait(parent, token);
-		tarn_inode_put(root);
-	}
+	if (!fs_root_changed(parent, &token))
+		(void)tarn_commit_wait(parent, token);
 	tarn_dataset_put(parent);
 }
 

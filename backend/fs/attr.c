@@ -312,6 +312,26 @@ int tarn_setattr(const struct tarn_cred *cred, struct tarn_inode *inode,
 	return err;
 }
 
+int fs_root_changed(struct tarn_dataset *ds, struct tarn_commit *token)
+{
+	static const struct tarn_setattr now = {.mask = TARN_SET_MTIME_NOW};
+	struct tarn_inode *root;
+	struct fs *fs;
+	int err = tarn_root(ds, &root);
+
+	if (err)
+		return err;
+	err = fs_enter(root, &fs);
+	if (!err) {
+		alock_write(&root->lock);
+		err = attr_set(fs, NULL, root, &now, token);
+		alock_unlock(&root->lock);
+		dataset_leave(ds);
+	}
+	tarn_inode_put(root);
+	return err;
+}
+
 /* ---- access times ---- */
 
 static bool atime_due(const struct inode_record *rec, uint8_t how, const struct disk_time *now)

@@ -74,6 +74,9 @@ void fs_drop(struct tarn_dataset *ds);
 /* A new dataset's first content: root directory (inode 2, mode 0755, root:root), inode map. Durable
    when it returns; harmless when done before. */
 int fs_format(struct tarn_dataset *ds);
+/* What appears in the root directory has changed (children): its times and change attribute do
+   too, also if the dataset has readonly=on. */
+int fs_root_changed(struct tarn_dataset *ds, struct tarn_commit *token);
 
 /*
  * A live inode. One object per (dataset, ino) at a time.

@@ -329,10 +329,13 @@ static int punch(const struct tarn_cred *cred, struct fs *fs, struct tarn_inode 
 	is_inline = inode->rec.flags & INODE_INLINE;
 	err = atomic_load(&inode->dead) ? -ESTALE : 0;
 	alock_unlock(&inode->lock);
-	if (is_inline && size > INLINE_MAX)
-		size = INLINE_MAX;
 	if (err || offset >= size)
 		return err;
+	/* A hole already; times and suid are to change. */
+	if (is_inline && offset >= INLINE_MAX)
+		return punch_records(fs, inode, &r, token);
+	if (is_inline && size > INLINE_MAX)
+		size = INLINE_MAX;
 	end = length < size - offset ? offset + length : size;
 	r.from = round_up(offset, rs);
 	r.to = end == size ? round_up(end, rs) : end - end % rs;

@@ -165,9 +165,13 @@ static uint64_t node_hash(const struct model *m, const struct node *n)
 	h = mix(mix(h, n->gone), n->opens);
 	h = mix(mix(h, n->change), n->parent < 0 ? 0 : m->node[n->parent].ino);
 	h = mix_time(mix_time(h, &n->mtime), &n->ctime);
+	h = mix_time(mix_time(h, &n->atime), &n->btime);
+	h = mix(mix(h, n->exclusive), n->verifier);
 	h = mix(mix(h, bytes_hash(n->data)), bytes_hash(n->acl));
 	for (int i = 0; i < NAMES; i++)
-		h = mix(h, n->entry[i].node < 0 ? 0 : m->node[n->entry[i].node].ino);
+		h = n->entry[i].node < 0
+			? mix(h, 0)
+			: mix(mix(h, m->node[n->entry[i].node].ino), n->entry[i].cookie);
 	for (int i = 0; i < XATTRS; i++)
 		h = mix(h, n->xattr[i].there ? n->xattr[i].seed + n->xattr[i].len + 1 : 0);
 	return h;

@@ -41,7 +41,8 @@ struct node {
 	uint64_t change; /* last seen; `changed` since */
 	bool changed;
 	struct known_time atime, mtime, ctime, btime;
-	bool was_read; /* atime is of a read: a power cut may undo it */
+	bool was_read;   /* atime is of a read: a power cut may undo it */
+	bool being_read; /* in a parallel section: atime is not looked at */
 	uint64_t size;
 	struct bytes *data; /* REG: as long as size, or shorter: then zeros; LNK: the target */
 	struct bytes *acl;  /* its entries, or NULL */
@@ -49,7 +50,6 @@ struct node {
 		int16_t node;    /* -1: none */
 		uint64_t cookie; /* 0: not seen yet */
 	} entry[NAMES];
-	uint64_t last_cookie;
 	struct {
 		bool there;
 		uint32_t len;
@@ -109,6 +109,9 @@ uint64_t model_hash(const struct model *m);
 bool model_skips(const struct model *m, const struct op *op);
 /* NULL, or why the model's pool could not have answered so; then the model is of no use. */
 const char *model_step(struct model *m, const struct op *op, const struct outcome *seen);
+
+/* After a parallel section. */
+void model_section_ended(struct model *m);
 
 /* The pool has come back: what was removed while open is gone, handles are closed. */
 void model_remounted(struct model *m, bool read_only, bool was_cut);

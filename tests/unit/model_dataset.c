@@ -52,7 +52,8 @@ static void count_child(struct model *m, int above, int more)
 	struct node *root = &m->node[m->dataset[above].root];
 
 	root->nlink = (uint32_t)((int)root->nlink + more);
-	root->changed = true;
+	/* Without space the directory can't tell. */
+	root->changed = !m->tight;
 	root->mtime.known = root->ctime.known = false;
 }
 

@@ -3,13 +3,15 @@
 
 #include "model.h"
 
-/* Handles of directories come first, then those of files, then those of anything. */
-enum { DIRS = 5, FILES = 6 };
+#include <stdlib.h>
 
 struct generator {
 	enum profile profile;
 	uint64_t random;
 	bool parallel; /* in a section */
+	const struct model *m;
+	struct script queue; /* operations to come, from `at` */
+	size_t at;
 };
 
 static uint64_t below(struct generator *g, uint64_t n)
@@ -27,36 +29,73 @@ static bool one_in(struct generator *g, uint64_t n)
 
 /* ---- parts of operations ---- */
 
-static uint8_t dir(struct generator *g)
+enum want { WANT_DIR, WANT_FILE, WANT_LINK, WANT_LIVE, WANT_ANY, WANT_FREE };
+
+static bool fits(const struct generator *g, unsigned h, enum want want)
 {
-	return (uint8_t)(one_in(g, 30) ? below(g, MODEL_HANDLES) : below(g, DIRS));
+	int i = g->m->handle[h].node;
+	const struct node *n = i < 0 ? NULL : &g->m->node[i];
+
+	if (want == WANT_FREE)
+		return !n || (!n->nlink && !n->opens);
+	if (!n || want == WANT_ANY)
+		return n;
+	if (n->gone || (!n->nlink && !n->opens))
+		return false;
+	return want == WANT_LIVE || n->type == (want == WANT_DIR    ? TARN_DIR
+						: want == WANT_FILE ? TARN_REG
+								    : TARN_LNK);
 }
 
-static uint8_t file(struct generator *g)
+/* A handle as it is wanted, mostly. */
+static uint8_t handle(struct generator *g, enum want want)
 {
-	return (uint8_t)(one_in(g, 30) ? below(g, MODEL_HANDLES) : DIRS + below(g, FILES));
+	unsigned count = 0, n;
+
+	if (want < WANT_ANY && one_in(g, 40))
+		want = WANT_ANY;
+	for (unsigned h = 0; h < MODEL_HANDLES; h++)
+		count += fits(g, h, want);
+	if (!count)
+		return (uint8_t)below(g, MODEL_HANDLES);
+	n = (unsigned)below(g, count);
+	for (unsigned h = 0;; h++)
+		if (fits(g, h, want) && n-- == 0)
+			return (uint8_t)h;
 }
 
-static uint8_t any(struct generator *g)
+/* To be bound: few directories, so that they meet. */
+static uint8_t target(struct generator *g)
 {
-	return (uint8_t)below(g, MODEL_HANDLES);
+	uint8_t h = handle(g, one_in(g, 3) ? WANT_ANY : WANT_FREE);
+
+	return h ? h : (uint8_t)(1 + below(g, MODEL_HANDLES - 1));
 }
 
-static uint8_t rest(struct generator *g)
+static uint8_t any_name(struct generator *g)
 {
-	return (uint8_t)(DIRS + FILES + below(g, MODEL_HANDLES - DIRS - FILES));
-}
-
-static uint8_t name(struct generator *g)
-{
-	if (!g->parallel && one_in(g, 40))
+	if (!g->parallel && one_in(g, 20))
 		return (uint8_t)below(g, ALL_NAMES);
 	return (uint8_t)below(g, g->profile == PROFILE_PARALLEL ? 4 : NAMES);
 }
 
+/* A name in the directory of a handle: one that is there, or is not. */
+static uint8_t name(struct generator *g, uint8_t h, bool there)
+{
+	int i = g->m->handle[h].node;
+	uint8_t n = any_name(g);
+
+	for (int tries = 0; tries < 8 && i >= 0 && n < NAMES; tries++) {
+		if ((g->m->node[i].entry[n].node >= 0) == there || one_in(g, 10))
+			break;
+		n = any_name(g);
+	}
+	return n;
+}
+
 static uint8_t user(struct generator *g)
 {
-	return (uint8_t)(one_in(g, 4) ? below(g, MODEL_USERS) : 0);
+	return (uint8_t)(one_in(g, 6) ? below(g, MODEL_USERS) : 0);
 }
 
 static uint64_t mode(struct generator *g)
@@ -89,23 +128,21 @@ static void create(struct generator *g, struct op *op)
 					TARN_DIR, TARN_DIR, TARN_LNK, TARN_FIFO, TARN_CHR};
 
 	op->kind = OP_CREATE;
-	op->h = dir(g);
-	op->name = name(g);
+	op->h = handle(g, WANT_DIR);
+	op->name = name(g, op->h, false);
 	op->a = types[below(g, 10)];
 	op->b = one_in(g, 10) ? 010000 : mode(g);
 	op->c = one_in(g, 6) ? 1 + below(g, 3) : 0;
-	op->to = op->a == TARN_DIR   ? (uint8_t)below(g, DIRS)
-		 : op->a == TARN_REG ? file(g)
-				     : rest(g);
+	op->to = target(g);
 	op->user = user(g);
 }
 
 static void lookup(struct generator *g, struct op *op)
 {
 	op->kind = OP_LOOKUP;
-	op->h = dir(g);
-	op->name = one_in(g, 6) ? NAME_DOTDOT : name(g);
-	op->to = op->name == NAME_DOTDOT ? dir(g) : one_in(g, 3) ? rest(g) : any(g);
+	op->h = handle(g, WANT_DIR);
+	op->name = one_in(g, 8) ? NAME_DOTDOT : name(g, op->h, true);
+	op->to = target(g);
 }
 
 static void names(struct generator *g, struct op *op)
@@ -113,19 +150,19 @@ static void names(struct generator *g, struct op *op)
 	static const uint8_t kinds[] = {OP_LINK,   OP_UNLINK, OP_UNLINK,  OP_UNLINK, OP_RENAME,
 					OP_RENAME, OP_RENAME, OP_READDIR, OP_VERIFY, OP_READLINK};
 
-	op->kind = kinds[below(g, 10)];
-	op->h = op->kind == OP_LINK ? any(g) : dir(g);
-	op->h2 = op->kind == OP_RENAME && one_in(g, 2) ? op->h : dir(g);
-	op->name = name(g);
-	op->name2 = name(g);
+	op->kind = kinds[below(g, sizeof(kinds))];
+	op->h = handle(g, op->kind == OP_LINK       ? WANT_LIVE
+			  : op->kind == OP_READLINK ? WANT_LINK
+			  : op->kind == OP_VERIFY   ? WANT_FILE
+						    : WANT_DIR);
+	op->h2 = op->kind == OP_RENAME && one_in(g, 2) ? op->h : handle(g, WANT_DIR);
+	op->name = op->kind == OP_LINK ? name(g, op->h2, false) : name(g, op->h, true);
+	op->name2 = name(g, op->h2, one_in(g, 2));
 	op->user = user(g);
 	op->a = op->kind == OP_READDIR ? 1 + below(g, 12) : below(g, 3);
-	if (op->kind == OP_READLINK)
-		op->h = rest(g);
-	if (op->kind == OP_VERIFY) {
-		op->h = file(g);
-		op->a++;
-	}
+	if (op->kind == OP_UNLINK && one_in(g, 2))
+		op->a = 0;
+	op->a += op->kind == OP_VERIFY;
 }
 
 static void inodes(struct generator *g, struct op *op)
@@ -140,17 +177,17 @@ static void inodes(struct generator *g, struct op *op)
 	op->kind = kinds[below(g, sizeof(kinds))];
 	if (g->profile == PROFILE_PARALLEL && op->kind == OP_SETACL)
 		op->kind = OP_SETATTR;
-	op->h = any(g);
+	op->h = handle(g, WANT_LIVE);
 	op->to = NO_HANDLE;
 	if (op->kind == OP_GET)
-		op->to = one_in(g, 2) ? op->h : any(g);
-	if (op->kind == OP_DROP && op->h == 0)
-		op->h = rest(g);
+		op->to = one_in(g, 2) ? op->h : target(g);
+	if (op->kind == OP_DROP)
+		op->h = target(g);
 	op->name = (uint8_t)below(g, 10);
 	op->user = user(g);
 	if (op->kind == OP_SETATTR) {
 		op->a = one_in(g, 5) ? below(g, 512) : masks[below(g, 6)];
-		op->h = op->a & TARN_SET_SIZE ? file(g) : op->h;
+		op->h = op->a & TARN_SET_SIZE ? handle(g, WANT_FILE) : op->h;
 		op->b = one_in(g, 50) ? 010000 : mode(g);
 		op->c = op->a & TARN_SET_SIZE ? size(g, MODEL_FILE_MAX) : below(g, 1ull << 40);
 		if (!(op->a & TARN_SET_SIZE) || !one_in(g, 60))
@@ -172,7 +209,7 @@ static void data(struct generator *g, struct op *op)
 					OP_READ,  OP_PUNCH, OP_ALLOCATE, OP_SEEK, OP_FSYNC};
 
 	op->kind = kinds[below(g, 10)];
-	op->h = file(g);
+	op->h = handle(g, WANT_FILE);
 	op->user = user(g);
 	op->a = size(g, MODEL_FILE_MAX - 1);
 	op->b = size(g, MODEL_FILE_MAX - op->a);
@@ -190,7 +227,7 @@ static void xattrs(struct generator *g, struct op *op)
 	static const uint8_t kinds[] = {OP_XSET, OP_XSET, OP_XGET, OP_XREMOVE, OP_XLIST};
 
 	op->kind = kinds[below(g, 5)];
-	op->h = any(g);
+	op->h = handle(g, WANT_LIVE);
 	op->name = (uint8_t)below(g, XATTRS);
 	op->user = user(g);
 	op->c = below(g, 3);
@@ -203,17 +240,38 @@ static void xattrs(struct generator *g, struct op *op)
 		op->a = one_in(g, 30) ? below(g, TARN_XATTR_MAX + 2) : below(g, 200);
 }
 
+/* Whether a dataset is there, or can be made. */
+static bool may_be(const struct generator *g, unsigned dataset, bool there)
+{
+	int above;
+
+	if (there)
+		return model_find_dataset(g->m, dataset) >= 0;
+	above = dataset ? model_find_dataset(g->m, (unsigned)dataset_above(dataset)) : -1;
+	return above >= 0 && model_find_dataset(g->m, dataset) < 0 &&
+	       g->m->node[g->m->dataset[above].root].entry[dataset_name(dataset)].node < 0;
+}
+
+static uint8_t dataset(struct generator *g, bool there)
+{
+	unsigned dataset = (unsigned)below(g, DATASETS);
+
+	for (int tries = 0; tries < 20 && !may_be(g, dataset, there); tries++)
+		dataset = (unsigned)below(g, DATASETS);
+	return (uint8_t)dataset;
+}
+
 static void datasets(struct generator *g, struct op *op)
 {
-	static const uint8_t kinds[] = {OP_DCREATE, OP_DCREATE, OP_DDESTROY, OP_DRENAME,
-					OP_DSET,    OP_DSET,    OP_DINHERIT, OP_DGET,
-					OP_DLIST,   OP_STATFS};
+	static const uint8_t kinds[] = {OP_DCREATE, OP_DCREATE, OP_DCREATE, OP_DDESTROY,
+					OP_DRENAME, OP_DSET,    OP_DSET,    OP_DINHERIT,
+					OP_DGET,    OP_DLIST,   OP_STATFS};
 
-	op->kind = kinds[below(g, 10)];
-	op->name = (uint8_t)below(g, DATASETS);
-	op->name2 = (uint8_t)below(g, op->kind == OP_DRENAME ? DATASETS : PROPS);
+	op->kind = kinds[below(g, sizeof(kinds))];
+	op->name = one_in(g, 6) ? (uint8_t)below(g, DATASETS) : dataset(g, op->kind != OP_DCREATE);
+	op->name2 = op->kind == OP_DRENAME ? dataset(g, false) : (uint8_t)below(g, PROPS);
 	/* What forbids much is seldom and soon taken back. */
-	if (op->name2 <= PROP_ACLTYPE && op->kind != OP_DRENAME && one_in(g, 2)) {
+	if (op->name2 <= PROP_ACLTYPE && op->kind == OP_DSET && one_in(g, 2)) {
 		op->kind = OP_DINHERIT;
 		op->name = 0;
 	}
@@ -226,14 +284,25 @@ static void datasets(struct generator *g, struct op *op)
 /* A section's operations are those that are one step for all to see. */
 static bool in_steps(const struct op *op)
 {
-	return op->kind == OP_XLIST || op->kind == OP_DINHERIT || (op->kind == OP_DCREATE && op->a);
+	return op->kind == OP_XLIST || (op->kind >= OP_DCREATE && op->kind <= OP_DRENAME) ||
+	       op->kind == OP_DINHERIT;
 }
 
 static void usual(struct generator *g, struct op *op)
 {
 	uint64_t dice = below(g, 1000);
 
-	if (dice < 220)
+	/* The root is the way to all that is lost. */
+	if (g->m->handle[0].node != g->m->dataset[0].root) {
+		*op = (struct op){.kind = OP_DROOT};
+		return;
+	}
+
+	/* A tree of moderate size: many directories can't be removed. */
+	if (dice < 220 && g->m->nodes > 80 + (int)below(g, 40)) {
+		*op = (struct op){.kind = OP_UNLINK, .h = handle(g, WANT_DIR)};
+		op->name = name(g, op->h, true);
+	} else if (dice < 220)
 		create(g, op);
 	else if (dice < 330)
 		lookup(g, op);
@@ -243,16 +312,15 @@ static void usual(struct generator *g, struct op *op)
 		inodes(g, op);
 	else if (dice < 900)
 		data(g, op);
-	else if (dice < 995)
+	else if (dice < 994)
 		xattrs(g, op);
-	else if (dice < 998)
+	else if (dice < 999)
 		datasets(g, op);
-	else if (one_in(g, 4))
+	else if (one_in(g, 3))
 		*op = (struct op){.kind = OP_WAIT, .a = below(g, 2)};
 	else
-		*op = (struct op){.kind = OP_DROOT,
-				  .name = (uint8_t)below(g, DATASETS),
-				  .to = (uint8_t)below(g, DIRS)};
+		*op = (struct op){
+		    .kind = OP_DROOT, .name = (uint8_t)below(g, DATASETS), .to = target(g)};
 }
 
 static void mount(struct generator *g, struct op *op)
@@ -279,7 +347,7 @@ static void add_section(struct generator *g, struct script *s)
 {
 	static const uint8_t looks[] = {OP_GETATTR, OP_READ, OP_READDIR, OP_XGET};
 	uint64_t n = 3 + below(g, 7);
-	uint8_t common = any(g);
+	uint8_t common = handle(g, WANT_LIVE);
 	struct op op;
 
 	g->parallel = true;
@@ -342,24 +410,50 @@ static void add_pool(struct generator *g, struct script *s)
 	script_add(s, &op);
 }
 
-void model_generate(enum profile profile, uint64_t seed, size_t n, struct script *s)
+static void refill(struct generator *g)
 {
 	static const uint64_t mounts[PROFILES] = {3000, 3000, 1200, 2000};
-	struct generator g = {.profile = profile, .random = seed * 0x9e3779b97f4a7c15 | 1};
+	struct op op = {.to = NO_HANDLE};
 
-	add_pool(&g, s);
-	while (s->n < n) {
-		struct op op = {.to = NO_HANDLE};
-
-		usual(&g, &op);
-		if (profile == PROFILE_FAULTS && one_in(&g, 150))
-			fault(&g, &op);
-		if (profile == PROFILE_FULL && one_in(&g, 150))
-			op = (struct op){.kind = one_in(&g, 2) ? OP_FILL : OP_DRAIN};
-		script_add(s, &op);
-		if (profile == PROFILE_PARALLEL && one_in(&g, 6))
-			add_section(&g, s);
-		if (one_in(&g, mounts[profile]))
-			add_mount(&g, s);
+	if (!g->m) {
+		add_pool(g, &g->queue);
+		return;
 	}
+	usual(g, &op);
+	if (g->profile == PROFILE_FAULTS && one_in(g, 150))
+		fault(g, &op);
+	if (g->profile == PROFILE_FULL && one_in(g, 150))
+		op = (struct op){.kind = one_in(g, 2) ? OP_FILL : OP_DRAIN};
+	script_add(&g->queue, &op);
+	if (g->profile == PROFILE_PARALLEL && one_in(g, 6))
+		add_section(g, &g->queue);
+	if (one_in(g, mounts[g->profile]))
+		add_mount(g, &g->queue);
+}
+
+struct generator *generator_new(enum profile profile, uint64_t seed)
+{
+	struct generator *g = calloc(1, sizeof(*g));
+
+	if (!g)
+		abort();
+	g->profile = profile;
+	g->random = seed * 0x9e3779b97f4a7c15 | 1;
+	return g;
+}
+
+void generator_next(struct generator *g, const struct model *m, struct op *op)
+{
+	g->m = m;
+	if (g->at == g->queue.n) {
+		g->at = g->queue.n = 0;
+		refill(g);
+	}
+	*op = g->queue.ops[g->at++];
+}
+
+void generator_free(struct generator *g)
+{
+	script_free(&g->queue);
+	free(g);
 }

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
-/* Random scripts: the same for the same seed, whatever the engine does. */
+/*
+ * Random operations, most of which can succeed: chosen by what the model says is there. One
+ * thread at a time.
+ */
 #ifndef TESTS_MODEL_GENERATE_H
 #define TESTS_MODEL_GENERATE_H
 
-#include "model_script.h"
+#include "model.h"
 
 enum profile {
 	PROFILE_SEQUENTIAL, /* all operations, remounts, power cuts */
@@ -13,6 +16,11 @@ enum profile {
 	PROFILES
 };
 
-void model_generate(enum profile profile, uint64_t seed, size_t n, struct script *s);
+struct generator;
+
+struct generator *generator_new(enum profile profile, uint64_t seed);
+/* The next operation for a pool like m; NULL: there is none yet. */
+void generator_next(struct generator *g, const struct model *m, struct op *op);
+void generator_free(struct generator *g);
 
 #endif

@@ -19,8 +19,10 @@ struct models {
 struct run {
 	struct engine_side engine;
 	struct models models;
-	const struct script *script;
-	size_t at;
+	struct source *source;
+	struct op ahead; /* taken from the source, not done yet */
+	bool has_ahead;
+	size_t at; /* the index of ahead */
 	struct failure *failure;
 };
 
@@ -321,7 +323,7 @@ static bool do_alone(struct run *r, const struct op *op)
 /* ---- parallel sections ---- */
 
 struct line {
-	const struct op *op;
+	struct op op;
 	struct outcome seen;
 };
 
@@ -339,7 +341,7 @@ struct section {
 static bool tears(const struct section *s, unsigned thread)
 {
 	for (unsigned i = 0; s->engine->lie && i < s->n[thread]; i++)
-		if (s->engine->lie(s->lines[thread][i].op) == LIE_TEAR)
+		if (s->engine->lie(&s->lines[thread][i].op) == LIE_TEAR)
 			return true;
 	return false;
 }
@@ -363,7 +365,7 @@ static void *work(void *arg)
 		struct line *l = &s->lines[thread][i];
 		uint64_t invoked = atomic_fetch_add(&s->clock, 1);
 
-		engine_do(s->engine, l->op, &l->seen);
+		engine_do(s->engine, &l->op, &l->seen);
 		l->seen.invoked = invoked;
 		l->seen.answered = atomic_fetch_add(&s->clock, 1);
 	}
@@ -464,7 +466,7 @@ static void search(struct search *q, struct model *m, unsigned done[THREADS])
 		if (done[t] == s->n[t] || !may_be_next(s, done, t))
 			continue;
 		next = model_copy(m);
-		why = model_step(next, l->op, &l->seen);
+		why = model_step(next, &l->op, &l->seen);
 		if (why) {
 			model_free(next);
 			if (sum >= q->longest) {
@@ -496,20 +498,30 @@ static bool explain(struct run *r, const struct section *s)
 	       fail(r, "no order of these operations explains their answers (%s)", q.why);
 }
 
-/* The lines from r->at that are of threads; how many. */
-static size_t collect(struct run *r, struct section *s)
+static bool take(struct run *r)
 {
-	size_t i;
+	if (!r->has_ahead)
+		r->has_ahead =
+		    r->source->next(r->source, r->models.n ? r->models.m[0] : NULL, &r->ahead);
+	return r->has_ahead;
+}
 
-	for (i = r->at; i < r->script->n && r->script->ops[i].thread; i++) {
-		const struct op *op = &r->script->ops[i];
+static void done(struct run *r)
+{
+	r->has_ahead = false;
+	r->at++;
+}
+
+static void collect(struct run *r, struct section *s)
+{
+	for (; take(r) && r->ahead.thread; done(r)) {
+		const struct op *op = &r->ahead;
 		unsigned t = op->thread - 1;
 
 		if (s->n[t] < SECTION_MAX && op->kind < OP_POOL && op->kind != OP_OPEN &&
 		    op->kind != OP_CLOSE && op->kind != OP_DROP && !model_skips(r->models.m[0], op))
-			s->lines[t][s->n[t]++].op = op;
+			s->lines[t][s->n[t]++].op = *op;
 	}
-	return i - r->at;
 }
 
 /* A look at everything, as long as several orders explain what was seen. */
@@ -526,21 +538,21 @@ static bool look_closer(struct run *r)
 static bool do_section(struct run *r)
 {
 	struct section *s = calloc(1, sizeof(*s));
-	size_t n;
 	bool ok;
 
 	if (!s)
 		abort();
 	s->engine = &r->engine;
-	n = collect(r, s);
+	collect(r, s);
 	run_threads(s);
-	ok = explain(r, s) && look_closer(r);
+	ok = explain(r, s);
+	for (size_t i = 0; i < r->models.n; i++)
+		model_section_ended(r->models.m[i]);
+	ok = ok && look_closer(r);
 	for (unsigned t = 0; t < THREADS; t++)
 		for (unsigned i = 0; i < s->n[t]; i++)
 			outcome_free(&s->lines[t][i].seen);
 	free(s);
-	if (ok)
-		r->at += n;
 	return ok;
 }
 
@@ -553,24 +565,50 @@ static bool end(struct run *r)
 	return repair(r) && audit(r) && remount(r, &last);
 }
 
-bool model_run(const struct script *s, enum lie (*lie)(const struct op *op), struct failure *f)
+static bool next_of_script(struct source *source, const struct model *m, struct op *op)
+{
+	struct script_source *s = (struct script_source *)source;
+
+	(void)m;
+	if (s->at == s->script->n)
+		return false;
+	*op = s->script->ops[s->at++];
+	return true;
+}
+
+struct script_source script_source(const struct script *s)
+{
+	return (struct script_source){{next_of_script}, s, 0};
+}
+
+static bool run_all(struct run *r)
 {
 	static const struct op pool = {.kind = OP_POOL, .a = LAYOUT_MIRROR, .b = 512, .c = 131072};
-	struct run r = {.script = s, .failure = f};
-	bool given = s->n && s->ops[0].kind == OP_POOL, ok;
+	bool given = take(r) && r->ahead.kind == OP_POOL;
+	bool ok = start(r, given ? &r->ahead : &pool);
+
+	if (ok && given)
+		done(r);
+	while (ok && take(r)) {
+		if (r->ahead.thread) {
+			ok = do_section(r);
+		} else {
+			ok = do_alone(r, &r->ahead);
+			if (ok)
+				done(r);
+		}
+	}
+	return ok && end(r);
+}
+
+bool model_run(struct source *source, enum lie (*lie)(const struct op *op), struct failure *f)
+{
+	struct run r = {.source = source, .failure = f};
+	bool ok;
 
 	*f = (struct failure){.at = SIZE_MAX};
 	r.engine.lie = lie;
-	ok = start(&r, given ? &s->ops[0] : &pool);
-	for (r.at = given; ok && r.at < s->n;) {
-		if (s->ops[r.at].thread) {
-			ok = do_section(&r);
-		} else {
-			ok = do_alone(&r, &s->ops[r.at]);
-			r.at += ok;
-		}
-	}
-	ok = ok && end(&r);
+	ok = run_all(&r);
 	engine_let_go(&r.engine);
 	model_pool_remove(&r.engine.pool);
 	models_clear(&r.models);

@@ -6,13 +6,14 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define HANGS_AFTER 600 /* seconds */
 #define REPEATS 12      /* of a script with threads, until it fails */
 
-static void child_run(const struct script *s, enum lie (*lie)(const struct op *op), bool quiet,
+static void child_run(struct source *source, enum lie (*lie)(const struct op *op), bool quiet,
 		      int fd)
 {
 	static const int signals[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL};
@@ -27,7 +28,7 @@ static void child_run(const struct script *s, enum lie (*lie)(const struct op *o
 		null = open("/dev/null", O_WRONLY | O_CLOEXEC);
 		dup2(null, STDERR_FILENO);
 	}
-	if (model_run(s, lie, &f)) {
+	if (model_run(source, lie, &f)) {
 		close(fd);
 		exit(0); /* sanitizers look for leaks */
 	}
@@ -36,7 +37,7 @@ static void child_run(const struct script *s, enum lie (*lie)(const struct op *o
 	_exit(1);
 }
 
-struct trial trial_start(const struct script *s, enum lie (*lie)(const struct op *op), bool quiet)
+static struct trial begin(struct source *source, enum lie (*lie)(const struct op *op), bool quiet)
 {
 	struct trial trial;
 	int fds[2];
@@ -49,11 +50,72 @@ struct trial trial_start(const struct script *s, enum lie (*lie)(const struct op
 		abort();
 	if (trial.pid == 0) {
 		close(fds[0]);
-		child_run(s, lie, quiet, fds[1]);
+		child_run(source, lie, quiet, fds[1]);
 	}
 	close(fds[1]);
 	trial.fd = fds[0];
 	return trial;
+}
+
+struct trial trial_start(const struct script *s, enum lie (*lie)(const struct op *op), bool quiet)
+{
+	struct script_source source = script_source(s);
+
+	return begin(&source.source, lie, quiet);
+}
+
+/* ---- random operations ---- */
+
+struct random_source {
+	struct source source;
+	struct generator *generator;
+	struct recording *rec;
+};
+
+static bool next_random(struct source *source, const struct model *m, struct op *op)
+{
+	struct random_source *r = (struct random_source *)source;
+
+	if (r->rec->n == r->rec->room)
+		return false;
+	generator_next(r->generator, m, op);
+	r->rec->ops[r->rec->n++] = *op;
+	return true;
+}
+
+struct trial trial_random(enum profile profile, uint64_t seed, struct recording *rec,
+			  enum lie (*lie)(const struct op *op), bool quiet)
+{
+	struct random_source r = {{next_random}, generator_new(profile, seed), rec};
+	struct trial trial;
+
+	rec->n = 0;
+	trial = begin(&r.source, lie, quiet);
+	generator_free(r.generator);
+	return trial;
+}
+
+struct recording *recording_new(size_t room)
+{
+	size_t bytes = sizeof(struct recording) + room * sizeof(struct op);
+	struct recording *rec =
+	    mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (rec == MAP_FAILED)
+		abort();
+	rec->room = room;
+	return rec;
+}
+
+void recording_free(struct recording *rec)
+{
+	munmap(rec, sizeof(*rec) + rec->room * sizeof(struct op));
+}
+
+void recording_script(const struct recording *rec, struct script *s)
+{
+	for (size_t i = 0; i < rec->n; i++)
+		script_add(s, &rec->ops[i]);
 }
 
 bool trial_end(const struct trial *trial, struct failure *f)

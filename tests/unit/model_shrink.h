@@ -8,6 +8,7 @@
 
 #include <sys/types.h>
 
+#include "model_generate.h"
 #include "model_run.h"
 
 struct trial {
@@ -15,8 +16,19 @@ struct trial {
 	int fd;
 };
 
-/* A script begins in a process of its own; two may run at a time. */
+/* What a random run did, readable also when its process is gone. */
+struct recording {
+	size_t n, room;
+	struct op ops[];
+};
+struct recording *recording_new(size_t room);
+void recording_free(struct recording *rec);
+void recording_script(const struct recording *rec, struct script *s);
+
+/* Operations begin in a process of their own; several may run at a time. */
 struct trial trial_start(const struct script *s, enum lie (*lie)(const struct op *op), bool quiet);
+struct trial trial_random(enum profile profile, uint64_t seed, struct recording *rec,
+			  enum lie (*lie)(const struct op *op), bool quiet);
 /* Whether it ran without a failure. */
 bool trial_end(const struct trial *trial, struct failure *f);
 

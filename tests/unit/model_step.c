@@ -96,7 +96,7 @@ static const char *match_attr(struct model *m, struct node *n, const struct tarn
 	why = match_time("mtime", &n->mtime, &a->mtime);
 	why = why ? why : match_time("ctime", &n->ctime, &a->ctime);
 	why = why ? why : match_time("btime", &n->btime, &a->btime);
-	return why ? why : match_time("atime", &n->atime, &a->atime);
+	return why || n->being_read ? why : match_time("atime", &n->atime, &a->atime);
 }
 
 /* data: contents or entries changed too. */
@@ -108,11 +108,12 @@ static void touch(struct node *n, bool data)
 		n->mtime.known = false;
 }
 
-/* Someone read it: relatime. */
-static void accessed(struct node *n)
+/* Someone read it: relatime. Beside other threads, some time after the answer was made. */
+static void accessed(struct node *n, const struct op *op)
 {
 	n->atime.known = false;
 	n->was_read = true;
+	n->being_read |= op->thread != 0;
 }
 
 /* ---- errors ---- */
@@ -248,7 +249,7 @@ static void errs_add_name(struct model *m, struct errs *e, const struct node *di
 	errs_add(e, !is_dir(dir), -ENOTDIR);
 	errs_add(e, is_dir(dir) && meaning(m, dir, name) >= 0, -EEXIST);
 	errs_add(e, !dir->nlink, -ENOENT);
-	errs_add(e, !dir->nlink && !dir->opens, -ESTALE);
+	errs_add(e, !dir->nlink && (!dir->opens || name == NAME_DOTDOT), -ESTALE);
 	errs_add(e, !model_may(m, dir, user, (adds_dir ? ADD_DIR : ADD_FILE) | SEARCH), -EACCES);
 }
 
@@ -581,7 +582,7 @@ static const char *readdir(struct model *m, const struct op *op, const struct ou
 	why = errs_check(m, &e, seen->rc);
 	if (why || seen->rc)
 		return why;
-	accessed(dir);
+	accessed(dir, op);
 	for (size_t i = 0; i < seen->len / sizeof(*s); i++) {
 		why = match_entry(m, dir, &s[i], &last, found_);
 		if (why)
@@ -618,7 +619,7 @@ static const char *readlink(struct model *m, const struct op *op, const struct o
 	why = errs_check(m, &e, seen->rc);
 	if (why || seen->rc)
 		return why;
-	accessed(n);
+	accessed(n, op);
 	return match_bytes(seen, n->data->data, n->data->len, 0);
 }
 
@@ -930,7 +931,7 @@ static const char *read_(struct model *m, const struct op *op, const struct outc
 	why = errs_check(m, &e, seen->rc);
 	if (why || seen->rc)
 		return why;
-	accessed(n);
+	accessed(n, op);
 	left = n->size > op->a ? n->size - op->a : 0;
 	len = op->b < left ? op->b : left;
 	if (seen->eof != (op->b >= left))
@@ -1063,9 +1064,10 @@ static const char *seek(struct model *m, const struct op *op, const struct outco
 
 /* ---- extended attributes ---- */
 
+/* A dataset that is gone may have had them switched off. */
 static void errs_xattr(const struct model *m, struct errs *e, const struct node *n)
 {
-	errs_add(e, !n->gone && model_prop(m, n->dataset, PROP_XATTR, NULL) == 1, -EOPNOTSUPP);
+	errs_add(e, n->gone || model_prop(m, n->dataset, PROP_XATTR, NULL) == 1, -EOPNOTSUPP);
 }
 
 static const char *xset(struct model *m, const struct op *op, const struct outcome *seen)
@@ -1224,7 +1226,22 @@ bool model_skips(const struct model *m, const struct op *op)
 		return true;
 	if (op->kind >= OP_DCREATE || op->kind == OP_WAIT)
 		return false;
+	/* An ACL that is not in force follows the mode, but cannot be looked at. */
+	if (op->kind == OP_SETATTR && (op->a & TARN_SET_MODE) && m->handle[op->h].node >= 0) {
+		const struct node *n = &m->node[m->handle[op->h].node];
+
+		if (n->acl && !n->gone && model_prop(m, n->dataset, PROP_ACLTYPE, NULL) == 1)
+			return true;
+	}
 	return m->handle[op->h].node < 0 || (two && m->handle[op->h2].node < 0);
+}
+
+void model_section_ended(struct model *m)
+{
+	for (int i = 0; i < m->nodes; i++) {
+		m->node[i].atime.known &= !m->node[i].being_read;
+		m->node[i].being_read = false;
+	}
 }
 
 void model_remounted(struct model *m, bool read_only, bool was_cut)

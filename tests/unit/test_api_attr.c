@@ -779,6 +779,32 @@ static void xattr_off_means_none(void **state)
 	tarn_inode_put(file);
 }
 
+/* Clients hold on to a listing until the change attribute moves. */
+static void children_change_a_read_only_parent(void **state)
+{
+	static const struct tarn_prop readonly = {"readonly", "on"};
+	struct tarn_attr before, after;
+	struct tarn_error err = {0};
+	struct tarn_dataset *ds;
+	struct tarn_inode *top;
+
+	(void)state;
+	assert_int_equal(tarn_dataset_create(f.engine, "tank/ro", &readonly, 1, false, &err), 0);
+	assert_int_equal(tarn_dataset_open(f.engine, "tank/ro", NULL, &ds), 0);
+	assert_int_equal(tarn_root(ds, &top), 0);
+	assert_int_equal(tarn_getattr(top, &before), 0);
+	assert_int_equal(tarn_dataset_create(f.engine, "tank/ro/child", NULL, 0, false, &err), 0);
+	assert_int_equal(tarn_getattr(top, &after), 0);
+	assert_int_equal(after.nlink, before.nlink + 1);
+	assert_true(after.change > before.change);
+	assert_int_equal(tarn_dataset_destroy(f.engine, "tank/ro/child", false, 0, &err), 0);
+	assert_int_equal(tarn_getattr(top, &before), 0);
+	assert_true(before.change > after.change);
+	tarn_inode_put(top);
+	tarn_dataset_put(ds);
+	assert_int_equal(tarn_dataset_destroy(f.engine, "tank/ro", false, 0, &err), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -800,6 +826,7 @@ int main(void)
 	    cmocka_unit_test(xattrs_are_kept),
 	    cmocka_unit_test(thousands_of_xattrs),
 	    cmocka_unit_test(xattr_off_means_none),
+	    cmocka_unit_test(children_change_a_read_only_parent),
 	};
 
 	return cmocka_run_group_tests_name("api_attr", tests, setup, teardown);

@@ -828,6 +828,35 @@ static void test_holes(void **state)
 
 /* ---- limits and answers ---- */
 
+/* Where there is a hole already, a hole changes times and mode as anywhere. */
+static void test_hole_in_hole(void **state)
+{
+	struct tarn_cred user = {.uid = 1000, .gid = 1000};
+	struct tarn_setattr set = {.mask = TARN_SET_MODE, .mode = 04755};
+	struct tarn_attr before, after;
+	struct tarn_commit token;
+	struct tarn_inode *file;
+	struct fixture f;
+
+	(void)state;
+	fixture_begin(&f, 1, 64ull * MIB, false, NULL);
+	file = file_create(&f, "short");
+	assert_int_equal(fixture_write(file, 0, "short", 5, false), 0);
+	assert_int_equal(truncate_to(file, 200000), 0);
+	assert_int_equal(tarn_setattr(NULL, file, &set, &before, &token), 0);
+	assert_int_equal(tarn_punch(&user, file, 90000, 4096, &token), 0);
+	assert_int_not_equal(token.txg, 0);
+	assert_int_equal(tarn_getattr(file, &after), 0);
+	assert_int_equal(after.mode, 0755);
+	assert_int_equal(after.size, 200000);
+	assert_true(after.change > before.change);
+	/* Behind the end nothing changes. */
+	assert_int_equal(tarn_punch(&user, file, 200000, 4096, &token), 0);
+	assert_int_equal(token.txg, 0);
+	tarn_inode_put(file);
+	fixture_end(&f);
+}
+
 static void test_answers(void **state)
 {
 	struct tarn_cred user = {.uid = 1000, .gid = 1000};
@@ -969,17 +998,12 @@ static void test_allocate(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_tiny),
-	    cmocka_unit_test(test_holes),
-	    cmocka_unit_test(test_truncate),
-	    cmocka_unit_test(test_interrupted),
-	    cmocka_unit_test(test_answers),
-	    cmocka_unit_test(test_allocate),
-	    cmocka_unit_test(test_in_flight),
-	    cmocka_unit_test(test_one_file),
-	    cmocka_unit_test(test_random_operations),
-	    cmocka_unit_test(test_chaos),
-	    cmocka_unit_test(test_export),
+	    cmocka_unit_test(test_tiny),         cmocka_unit_test(test_holes),
+	    cmocka_unit_test(test_truncate),     cmocka_unit_test(test_interrupted),
+	    cmocka_unit_test(test_hole_in_hole), cmocka_unit_test(test_answers),
+	    cmocka_unit_test(test_allocate),     cmocka_unit_test(test_in_flight),
+	    cmocka_unit_test(test_one_file),     cmocka_unit_test(test_random_operations),
+	    cmocka_unit_test(test_chaos),        cmocka_unit_test(test_export),
 	    cmocka_unit_test(test_full),
 	};
 

@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model_generate.h"
 #include "model_shrink.h"
 #include "pool_fixture.h"
 #include <cmocka.h>
@@ -44,28 +43,27 @@ static void shrink_and_fail(struct script *s, struct failure *f)
 static void run_profile(enum profile profile, size_t operations)
 {
 	uint64_t seed = test_seed() + (uint64_t)profile * 1000003;
-	struct script scripts[AT_ONCE] = {0};
+	size_t episode = operations / AT_ONCE < EPISODE ? operations / AT_ONCE : EPISODE;
+	struct recording *rec[AT_ONCE];
 	struct trial trials[AT_ONCE];
-	size_t episode = operations < EPISODE ? operations : EPISODE;
+	struct script failed = {0};
+	struct failure f, why;
 
-	for (size_t done = 0; done < operations;) {
-		struct failure f;
-
-		for (unsigned i = 0; i < AT_ONCE; i++) {
-			model_generate(profile, seed++, episode, &scripts[i]);
-			trials[i] = trial_start(&scripts[i], NULL, false);
-		}
+	for (unsigned i = 0; i < AT_ONCE; i++)
+		rec[i] = recording_new(episode);
+	for (size_t done = 0; done < operations && !failed.n; done += AT_ONCE * episode) {
 		for (unsigned i = 0; i < AT_ONCE; i++)
-			if (!trial_end(&trials[i], &f)) {
-				if (i == 0)
-					trial_end(&trials[1], &(struct failure){0});
-				shrink_and_fail(&scripts[i], &f);
+			trials[i] = trial_random(profile, seed++, rec[i], NULL, false);
+		for (unsigned i = 0; i < AT_ONCE; i++)
+			if (!trial_end(&trials[i], &f) && !failed.n) {
+				recording_script(rec[i], &failed);
+				why = f;
 			}
-		for (unsigned i = 0; i < AT_ONCE; i++) {
-			done += scripts[i].n;
-			script_free(&scripts[i]);
-		}
 	}
+	for (unsigned i = 0; i < AT_ONCE; i++)
+		recording_free(rec[i]);
+	if (failed.n)
+		shrink_and_fail(&failed, &why);
 }
 
 static void test_sequential(void **state)
@@ -131,6 +129,7 @@ static void left_over(const struct script *s, const struct failure *f)
 static void must_find(enum profile profile, size_t operations, size_t most,
 		      enum lie (*lie)(const struct op *op))
 {
+	struct recording *rec = recording_new(operations);
 	struct script s = {0};
 	struct failure f = {0};
 	struct trial trial;
@@ -138,12 +137,12 @@ static void must_find(enum profile profile, size_t operations, size_t most,
 	bool found = false;
 
 	for (uint64_t seed = 7; !found && seed < 30; seed++) {
-		script_free(&s);
-		model_generate(profile, seed, operations, &s);
-		trial = trial_start(&s, lie, true);
+		trial = trial_random(profile, seed, rec, lie, true);
 		found = !trial_end(&trial, &f);
 	}
 	assert_true(found);
+	recording_script(rec, &s);
+	recording_free(rec);
 	model_shrink(&s, lie, 300, &f);
 	if (s.n > most)
 		left_over(&s, &f);
@@ -190,8 +189,18 @@ static void test_scripts_are_text(void **state)
 	size_t line;
 
 	(void)state;
-	for (unsigned profile = 0; profile < PROFILES; profile++)
-		model_generate((enum profile)profile, 5, s.n + 2000, &s);
+	for (unsigned kind = 0; kind < OP_KINDS; kind++) {
+		struct op op = {.kind = (uint8_t)kind, .thread = kind % 4, .h = 1, .h2 = 2};
+
+		op.to = 3 + (kind % 2) * (NO_HANDLE - 3);
+		op.name = 4;
+		op.name2 = 5;
+		op.user = 2;
+		op.a = 1ull << kind;
+		op.b = UINT64_MAX - kind;
+		op.c = kind;
+		script_add(&s, &op);
+	}
 	script_print(&s, file);
 	rewind(file);
 	assert_true(script_parse(file, &again, &line));
@@ -246,8 +255,11 @@ static int replay(const char *path)
 	struct failure f;
 	int rc = 2;
 
-	if (read_script(path, &s))
-		rc = model_run(&s, NULL, &f) ? 0 : tell(&s, &f);
+	if (read_script(path, &s)) {
+		struct script_source source = script_source(&s);
+
+		rc = model_run(&source.source, NULL, &f) ? 0 : tell(&s, &f);
+	}
 	script_free(&s);
 	return rc;
 }
@@ -272,18 +284,29 @@ static int shrink(const char *path)
 	return rc;
 }
 
-static int generate(char **argv)
+/* Prints what was done if it fails. */
+static int run_random(char **argv)
 {
 	unsigned long profile = strtoul(argv[0], NULL, 10);
+	struct recording *rec = recording_new(strtoul(argv[2], NULL, 10));
 	struct script s = {0};
+	struct trial trial;
+	struct failure f;
+	int rc = 2;
 
-	if (profile >= PROFILES)
-		return 2;
-	model_generate((enum profile)profile, strtoull(argv[1], NULL, 10),
-		       strtoul(argv[2], NULL, 10), &s);
-	script_print(&s, stdout);
-	script_free(&s);
-	return 0;
+	if (profile < PROFILES) {
+		trial = trial_random((enum profile)profile, strtoull(argv[1], NULL, 10), rec, NULL,
+				     false);
+		rc = trial_end(&trial, &f) ? 0 : 1;
+	}
+	if (rc == 1) {
+		recording_script(rec, &s);
+		script_print(&s, stdout);
+		tell(&s, &f);
+		script_free(&s);
+	}
+	recording_free(rec);
+	return rc;
 }
 
 int main(int argc, char **argv)
@@ -304,7 +327,7 @@ int main(int argc, char **argv)
 		return replay(argv[1]);
 	if (argc == 3 && !strcmp(argv[1], "-s"))
 		return shrink(argv[2]);
-	if (argc == 5 && !strcmp(argv[1], "-g"))
-		return generate(argv + 2);
+	if (argc == 5 && !strcmp(argv[1], "-r"))
+		return run_random(argv + 2);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
