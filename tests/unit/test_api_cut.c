@@ -49,7 +49,7 @@ enum {
 #define BUDGET 30
 #define LEFT_OUT(profile, work) ((work) % PROFILES != (profile))
 #else
-#define BUDGET 300
+#define BUDGET 250
 #define LEFT_OUT(profile, work) false
 #endif
 
