@@ -8,6 +8,7 @@
 #include "api/engine.h"
 #include "dataset/prop.h"
 #include "fs/fs.h"
+#include "pool/ilog.h"
 
 /* ---- paths ---- */
 
@@ -769,19 +770,19 @@ int tarn_commit_wait(struct tarn_dataset *ds, struct tarn_commit token)
 
 	if (rc)
 		return rc;
-	rc = token.txg ? txg_wait(ds->pool, token.txg) : 0;
+	rc = token.txg ? ilog_wait(ds->pool, token.txg, token.number) : 0;
 	dataset_leave(ds);
 	return rc;
 }
 
 struct async_commit {
-	struct txg_waiter waiter;
+	struct ilog_waiter waiter;
 	struct tarn_dataset *ds;
 	void (*fn)(void *arg, int result);
 	void *arg;
 };
 
-static void async_done(struct txg_waiter *w, int result)
+static void async_done(struct ilog_waiter *w, int result)
 {
 	struct async_commit *a = (struct async_commit *)w;
 
@@ -809,7 +810,9 @@ void tarn_commit_async(struct tarn_dataset *ds, struct tarn_commit token,
 		fn(arg, -ENOMEM);
 		return;
 	}
-	*a = (struct async_commit){
-	    {.txg = token.txg, .fn = async_done}, tarn_dataset_ref(ds), fn, arg};
-	txg_wait_async(ds->pool, &a->waiter);
+	*a = (struct async_commit){{.txg.txg = token.txg, .number = token.number, .fn = async_done},
+				   tarn_dataset_ref(ds),
+				   fn,
+				   arg};
+	ilog_wait_async(ds->pool, &a->waiter);
 }

@@ -6,6 +6,7 @@
 #include "api/engine.h"
 #include "api/scan.h"
 #include "fs/fs.h"
+#include "fs/redo.h"
 
 #define BUSY_TRIES 30
 #define BUSY_PAUSE_MS 100
@@ -325,6 +326,26 @@ static int try_read_only(struct attempt *a, struct tarn_error *err)
 
 /* ---- import ---- */
 
+static int replay(struct pool *pool, struct catalog *cat, struct tarn_error *err)
+{
+	uint64_t count, lost;
+	int rc = redo_replay(cat, pool, &count, &lost);
+
+	if (rc)
+		return fail(err, rc,
+			    "pool '%s': its intent log can't be replayed (%s); -F leaves it out",
+			    pool->name, strerror(-rc));
+	if (count)
+		pool_log(pool, TARN_LOG_INFO, "%llu changes replayed from the intent log",
+			 (unsigned long long)count);
+	if (lost)
+		pool_log(pool, TARN_LOG_ERROR,
+			 "the intent log is damaged: at least %llu changes that were acknowledged "
+			 "are lost",
+			 (unsigned long long)lost);
+	return 0;
+}
+
 static int import(struct attempt *a, int flags, struct tarn_error *err)
 {
 	struct catalog *cat;
@@ -342,6 +363,11 @@ static int import(struct attempt *a, int flags, struct tarn_error *err)
 	if (a->skip)
 		pool_log(pool, TARN_LOG_WARN, "rewound to txg %llu: %u newer uberblocks left out",
 			 (unsigned long long)pool->uber.txg, a->skip);
+	rc = pool->read_only ? 0 : replay(pool, cat, err);
+	if (rc) {
+		close_attempt(a, pool, cat);
+		return rc;
+	}
 	rc = engine_pool_add(a->engine, pool, cat);
 	if (rc) {
 		close_attempt(a, pool, cat);

@@ -8,6 +8,7 @@
 #include "check/impl.h"
 #include "dataset/prop.h"
 #include "pool/chunk.h"
+#include "pool/ilog.h"
 
 struct walk {
 	struct check *c;
@@ -225,6 +226,29 @@ static void on_state(struct walk *w, const void *val, uint32_t vlen)
 	w->has_state = true;
 }
 
+/* After the chunks: 'C' < 'L'. */
+static void on_log(struct walk *w, const void *val, uint32_t vlen)
+{
+	struct extent extents[ILOG_EXTENTS_MAX];
+	uint32_t n = vlen / (uint32_t)sizeof(*extents);
+
+	if (vlen % sizeof(*extents) || !n || n > ILOG_EXTENTS_MAX) {
+		found(w->c, TARN_FOUND_POOL_TREE, "the place of the intent log has %u bytes", vlen);
+		return;
+	}
+	memcpy(extents, val, vlen);
+	if (ilog_set_extents(w->c->pool, extents, n))
+		found(w->c, TARN_FOUND_POOL_TREE, "the intent log lies where it can't");
+	for (uint32_t i = 0; i < n; i++) {
+		struct bp bp = {.chunk = extents[i].chunk,
+				.sector = extents[i].sector,
+				.psize = extents[i].count << SECTOR_SHIFT,
+				.type = BP_VALUE};
+
+		refs_mark(w->c, &bp, &w->place);
+	}
+}
+
 static void on_history(struct walk *w, const uint8_t *key, uint32_t vlen)
 {
 	if (vlen < 8)
@@ -240,6 +264,8 @@ static void on_key(struct walk *w, const uint8_t *key, uint32_t klen, const void
 		return;
 	if (key[0] == CAT_STATE && klen == 1)
 		on_state(w, val, vlen);
+	else if (key[0] == CAT_LOG && klen == 1)
+		on_log(w, val, vlen);
 	else if (key[0] == CAT_CHUNK && klen == 9)
 		on_chunk(w, id_of(key), val, vlen);
 	else if (key[0] == CAT_DATASET && klen == 9)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "dataset/impl.h"
+#include "pool/ilog.h"
 
 /* ---- the pool tree's own space ---- */
 
@@ -115,6 +116,7 @@ int catalog_create(struct pool *pool, struct cache *cache, const struct tarn_pro
 		return rc;
 	}
 	dataset_unref(root);
+	ilog_start(pool);
 	*out = cat;
 	return 0;
 }
@@ -245,6 +247,20 @@ static int check_linked(struct catalog *cat)
 	return live == linked ? 0 : -EIO;
 }
 
+static int load_log(struct catalog *cat)
+{
+	struct extent extents[ILOG_EXTENTS_MAX];
+	uint8_t key[CAT_KEY_ROOM];
+	uint32_t len;
+	int rc = cat_get(cat, key, cat_key(key, CAT_LOG), extents, sizeof(extents), &len);
+
+	if (rc)
+		return rc == -ENOENT ? 0 : rc;
+	return len % sizeof(*extents)
+		   ? -EIO
+		   : ilog_set_extents(cat->pool, extents, len / (uint32_t)sizeof(*extents));
+}
+
 static int load(struct catalog *cat)
 {
 	static const struct {
@@ -264,6 +280,8 @@ static int load(struct catalog *cat)
 	rc = cat_scan(cat, &(uint8_t){CAT_CHUNK}, 1, load_chunk, cat);
 	if (!rc)
 		rc = pool_load_done(cat->pool);
+	if (!rc)
+		rc = load_log(cat);
 	if (!rc)
 		rc = cat_get(cat, key, cat_key(key, CAT_STATE), &cat->state, sizeof(cat->state),
 			     &len);

@@ -83,6 +83,7 @@ enum catalog_key {
 	CAT_CHILD = 'N',     /* u64 parent id, name -> u64 dataset id */
 	CAT_PROP = 'p',      /* u64 dataset id, property name -> value (local ones only) */
 	CAT_HISTORY = 'H',   /* u64 sequence -> u64 time, text */
+	CAT_LOG = 'L',       /* -> struct extent[]: the ring of the intent log (pool/ilog.h) */
 	CAT_DESTROYED = 'X', /* u64 dataset id -> struct dataset_record with the remaining root */
 };
 

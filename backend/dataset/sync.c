@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "dataset/impl.h"
+#include "pool/ilog.h"
 
 /* ---- keys and single accesses ---- */
 
@@ -130,6 +131,7 @@ int catalog_task(struct catalog *cat, int (*fn)(struct catalog *cat, struct txg_
 	if (rc)
 		return rc;
 	tx_dirty(&tx, TREE_NODE_SIZE);
+	tx_keep(&tx);
 	work.txg = tx.txg;
 	pthread_mutex_lock(&cat->tasks_lock);
 	*cat->tasks_end = &work;
@@ -229,6 +231,28 @@ static int put_chunk(void *arg, uint64_t id, const void *record, uint32_t len)
 	return record ? cat_put(cat, s, key, klen, record, len) : cat_del(cat, s, key, klen);
 }
 
+/* Room for the intent log, as large as can be had. */
+static int make_log(struct catalog *cat, struct txg_sync *s)
+{
+	struct extent extents[ILOG_EXTENTS_MAX];
+	uint32_t wanted = ilog_wanted(s->pool), n = 0;
+	uint8_t key[CAT_KEY_ROOM];
+	struct chunk *chunk;
+	int rc = 0;
+
+	if (ilog_extents(s->pool, extents))
+		return 0;
+	while (n < wanted &&
+	       !alloc_run(s, BLOCK_META, ILOG_EXTENT_SECTORS, &chunk, &extents[n].sector)) {
+		extents[n].chunk = chunk->id;
+		extents[n++].count = ILOG_EXTENT_SECTORS;
+	}
+	if (n)
+		rc = cat_put(cat, s, key, cat_key(key, CAT_LOG), extents,
+			     n * (uint32_t)sizeof(*extents));
+	return rc || !n ? rc : ilog_set_extents(s->pool, extents, n);
+}
+
 /*
  * Order: the datasets' trees; the frees of this txg, which settle usage; tasks, which see
  * both; records; chunks; last the pool tree, whose own frees touch only the allocator.
@@ -245,7 +269,9 @@ static int sync_client(void *arg, struct txg_sync *s)
 		txg_process_frees(s);
 		run_tasks(cat, s);
 	}
-	rc = put_records(cat, s);
+	rc = make_log(cat, s);
+	if (!rc)
+		rc = put_records(cat, s);
 	if (!rc)
 		rc = pool_dirty_chunks(s, put_chunk, chunk_arg);
 	if (rc)

@@ -255,7 +255,7 @@ static int setattr_rest(struct fs *fs, const struct tarn_cred *cred, struct tarn
 		if (!err && set_acl)
 			err = acl_pin(&op, inode->ino);
 		if (!err) {
-			struct inode_record *rec = inode_dirty(&op.tx, inode);
+			struct inode_record *rec = op_dirty(&op, inode);
 
 			attr_apply(rec, cred, set);
 			if (set_acl)
@@ -263,9 +263,9 @@ static int setattr_rest(struct fs *fs, const struct tarn_cred *cred, struct tarn
 			if (set_acl && acl)
 				rec->mode = acl_to_mode(acl, rec->mode);
 			inode_touch(inode, rec, false);
-			token->txg = op.tx.txg;
 		}
 		err = op_end(&op, err);
+		op_token(&op, token);
 	} while (err == -EAGAIN);
 	return err;
 }
@@ -300,7 +300,7 @@ int tarn_setattr(const struct tarn_cred *cred, struct tarn_inode *inode,
 	struct fs *fs;
 	int err = fs_enter_write(inode, &fs);
 
-	token->txg = 0;
+	*token = (struct tarn_commit){0};
 	if (err)
 		return err;
 	alock_write(&inode->lock);

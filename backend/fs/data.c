@@ -7,7 +7,7 @@
 
 #include "fs/op.h"
 #include "fs/piece.h"
-#include "pool/pool.h"
+#include "pool/ilog.h"
 
 #define CHANGE_AGAIN 1 /* a change function's: go on with op->next */
 
@@ -16,7 +16,7 @@ struct data_op {
 	struct work work;
 	struct alock_waiter lock;
 	struct tx_waiter throttle;
-	struct txg_waiter commit;
+	struct ilog_waiter commit;
 	struct tree_miss miss;
 	void (*next)(struct data_op *op);
 	atomic_int error; /* of a fetch or read */
@@ -314,7 +314,7 @@ static void on_throttle(struct tx_waiter *w)
 	resume((struct data_op *)((char *)w - offsetof(struct data_op, throttle)));
 }
 
-static void on_commit(struct txg_waiter *w, int result)
+static void on_commit(struct ilog_waiter *w, int result)
 {
 	struct data_op *op = (struct data_op *)((char *)w - offsetof(struct data_op, commit));
 
@@ -334,8 +334,9 @@ static void changed(struct data_op *op)
 		return;
 	}
 	op->next = change_end;
-	op->commit = (struct txg_waiter){.txg = op->token.txg, .fn = on_commit};
-	txg_wait_async(pool_of(op), &op->commit);
+	op->commit = (struct ilog_waiter){
+	    .txg.txg = op->token.txg, .number = op->token.number, .fn = on_commit};
+	ilog_wait_async(pool_of(op), &op->commit);
 }
 
 static void change(struct data_op *op);
@@ -402,8 +403,9 @@ static void touch(struct data_op *op, struct tx *tx, struct inode_record *rec)
 		rec->mode = without_suid(rec->mode);
 	inode_touch(op->inode, rec, true);
 	inode_attr(op->inode, &op->post);
-	op->token.txg = tx->txg;
 	op->transferred = op->length;
+	unlogged_add(op->inode, tx->txg, op->src.offset, end_of(op));
+	op->token = op->stable ? redo_sync(op->inode) : (struct tarn_commit){.txg = tx->txg};
 }
 
 /* Records of a truncation that could not be ended would come back into the file. */
@@ -693,7 +695,7 @@ static void io_fail(struct tarn_io *io, int err)
 	io->result = err;
 	io->transferred = 0;
 	io->eof = false;
-	io->token.txg = 0;
+	io->token = (struct tarn_commit){0};
 	io->done(io);
 }
 
@@ -767,15 +769,15 @@ void tarn_write(const struct tarn_cred *cred, struct tarn_io *io)
 	plan(op);
 }
 
-struct zero_wait {
+struct put_wait {
 	sem_t done;
 	int err;
 	struct tarn_commit token;
 };
 
-static void zero_done(struct data_op *op, int err)
+static void put_done(struct data_op *op, int err)
 {
-	struct zero_wait *wait = op->owner;
+	struct put_wait *wait = op->owner;
 
 	wait->err = err;
 	wait->token = op->token;
@@ -783,10 +785,11 @@ static void zero_done(struct data_op *op, int err)
 	sem_post(&wait->done);
 }
 
-int data_zero(struct tarn_inode *inode, uint64_t offset, uint64_t length, bool strip_suid,
-	      struct tarn_commit *token)
+/* iov NULL: zeros. */
+static int put_wait(struct tarn_inode *inode, const struct iovec *iov, uint64_t offset,
+		    uint64_t length, bool strip_suid, struct tarn_commit *token)
 {
-	struct zero_wait wait = {0};
+	struct put_wait wait = {0};
 	struct data_op *op;
 	int err = dataset_enter(inode->ds);
 
@@ -799,8 +802,10 @@ int data_zero(struct tarn_inode *inode, uint64_t offset, uint64_t length, bool s
 	}
 	sem_init(&wait.done, 0, 0);
 	op->write = true;
+	op->src.iov = iov;
+	op->src.iovcnt = iov ? 1 : 0;
 	op->strip_suid = strip_suid;
-	op->done = zero_done;
+	op->done = put_done;
 	op->owner = &wait;
 	plan(op);
 	while (sem_wait(&wait.done))
@@ -811,12 +816,29 @@ int data_zero(struct tarn_inode *inode, uint64_t offset, uint64_t length, bool s
 	return wait.err;
 }
 
+int data_zero(struct tarn_inode *inode, uint64_t offset, uint64_t length, bool strip_suid,
+	      struct tarn_commit *token)
+{
+	return put_wait(inode, NULL, offset, length, strip_suid, token);
+}
+
+int data_restore(struct tarn_inode *inode, uint64_t offset, const void *bytes, uint64_t length)
+{
+	struct iovec iov = {.iov_base = (void *)bytes, .iov_len = length};
+	struct tarn_commit token;
+
+	if (inode->type != TARN_REG || offset > TARN_FILE_MAX || length > TARN_FILE_MAX - offset)
+		return -EIO;
+	return length ? put_wait(inode, &iov, offset, length, false, &token) : 0;
+}
+
 /* ---- fsync ---- */
 
 struct sync_wait {
-	struct txg_waiter waiter;
+	struct alock_waiter lock;
+	struct ilog_waiter waiter;
 	struct work work;
-	struct tarn_dataset *ds;
+	struct tarn_inode *inode; /* referenced */
 	int result;
 	void (*fn)(void *arg, int result);
 	void *arg;
@@ -827,18 +849,20 @@ static void sync_end(struct work *work)
 	struct sync_wait *wait =
 	    (struct sync_wait *)((char *)work - offsetof(struct sync_wait, work));
 
-	dataset_leave(wait->ds);
+	dataset_leave(wait->inode->ds);
 	wait->fn(wait->arg, wait->result);
+	tarn_inode_put(wait->inode);
 	free(wait);
 }
 
-static void on_synced(struct txg_waiter *w, int result)
+static void on_synced(struct ilog_waiter *w, int result)
 {
-	struct sync_wait *wait = (struct sync_wait *)w;
+	struct sync_wait *wait =
+	    (struct sync_wait *)((char *)w - offsetof(struct sync_wait, waiter));
 
 	wait->result = result;
 	wait->work.fn = sync_end;
-	workq_submit(wait->ds->pool->wq, &wait->work);
+	workq_submit(wait->inode->ds->pool->wq, &wait->work);
 }
 
 /* The last txg that changed the inode, if it is not written yet. Data never changes alone. */
@@ -852,18 +876,48 @@ static uint64_t dirty_txg(struct tarn_inode *inode)
 	return txg;
 }
 
+/* Lock held for writing. Changes of names and attributes are in the log, if not in a txg. */
+static void sync_locked(struct sync_wait *wait)
+{
+	struct tarn_inode *inode = wait->inode;
+	struct pool *pool = inode->ds->pool;
+	struct tarn_commit token;
+
+	if (inode->unlogged.txg > txg_committed(pool))
+		token = redo_sync(inode);
+	else
+		token.number = ilog_last(pool, &token.txg);
+	if (!token.number)
+		token.txg = dirty_txg(inode);
+	alock_unlock(&inode->lock);
+	wait->waiter =
+	    (struct ilog_waiter){.txg.txg = token.txg, .number = token.number, .fn = on_synced};
+	ilog_wait_async(pool, &wait->waiter);
+}
+
+static void sync_work(struct work *work)
+{
+	sync_locked((struct sync_wait *)((char *)work - offsetof(struct sync_wait, work)));
+}
+
+static void on_sync_lock(struct alock_waiter *w)
+{
+	struct sync_wait *wait = (struct sync_wait *)((char *)w - offsetof(struct sync_wait, lock));
+
+	wait->work.fn = sync_work;
+	workq_submit(wait->inode->ds->pool->wq, &wait->work);
+}
+
 void tarn_fsync(struct tarn_inode *inode, void (*fn)(void *arg, int result), void *arg)
 {
 	struct sync_wait *wait = NULL;
-	uint64_t txg;
 	int err = dataset_enter(inode->ds);
 
 	if (err) {
 		fn(arg, err);
 		return;
 	}
-	txg = dirty_txg(inode);
-	if (txg > txg_committed(inode->ds->pool)) {
+	if (dirty_txg(inode) > txg_committed(inode->ds->pool)) {
 		wait = malloc(sizeof(*wait));
 		err = wait ? 0 : -ENOMEM;
 	}
@@ -872,7 +926,8 @@ void tarn_fsync(struct tarn_inode *inode, void (*fn)(void *arg, int result), voi
 		fn(arg, err);
 		return;
 	}
-	*wait = (struct sync_wait){
-	    .waiter = {.txg = txg, .fn = on_synced}, .ds = inode->ds, .fn = fn, .arg = arg};
-	txg_wait_async(inode->ds->pool, &wait->waiter);
+	*wait = (struct sync_wait){.inode = tarn_inode_ref(inode), .fn = fn, .arg = arg};
+	wait->lock.fn = on_sync_lock;
+	if (alock_async(&inode->lock, true, &wait->lock))
+		sync_locked(wait);
 }

@@ -18,4 +18,7 @@
 int data_zero(struct tarn_inode *inode, uint64_t offset, uint64_t length, bool strip_suid,
 	      struct tarn_commit *token);
 
+/* At replay: these bytes, as a write puts them. Blocks. */
+int data_restore(struct tarn_inode *inode, uint64_t offset, const void *bytes, uint64_t length);
+
 #endif

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "fs/op.h"
-#include "pool/pool.h"
+#include "pool/ilog.h"
 
 /* ---- the pattern of a change ---- */
 
@@ -14,15 +14,31 @@ int op_begin(struct op *op, struct fs *fs, uint64_t bytes, enum tx_kind kind)
 	int err;
 
 	op->fs = fs;
-	op->npins = 0;
+	op->npins = op->ntouched = 0;
+	op->freed = 0;
+	op->redo = (struct redo){0};
+	op->token = (struct tarn_commit){0};
 	op->open = false;
 	err = tx_begin(fs->ds->pool, bytes, kind, &op->tx);
 	op->open = !err;
 	return err;
 }
 
+/* Before anybody else can see what was changed: records come in the order of changes. */
+static void op_log(struct op *op)
+{
+	for (unsigned i = 0; i < op->ntouched; i++)
+		redo_inode(&op->redo, op->touched[i]);
+	if (op->redo.len || op->redo.failed)
+		op->token = redo_commit(&op->redo, op->fs->ds);
+	if (op->freed)
+		imap_free(op, op->freed);
+}
+
 int op_end(struct op *op, int err)
 {
+	if (op->open)
+		op_log(op);
 	while (op->npins)
 		tree_unpin(&op->pin[--op->npins]);
 	if (op->open)
@@ -52,7 +68,7 @@ int op_pin_inode(struct op *op, struct tarn_inode *inode)
 	return err;
 }
 
-void op_put(struct op *op, const void *key, uint32_t klen, const void *val, uint32_t vlen)
+void op_put_unlogged(struct op *op, const void *key, uint32_t klen, const void *val, uint32_t vlen)
 {
 	int err = tree_put(&op->tx, op_tree(op), key, klen, val, vlen, &op->miss);
 
@@ -60,12 +76,37 @@ void op_put(struct op *op, const void *key, uint32_t klen, const void *val, uint
 	(void)err;
 }
 
-void op_del(struct op *op, const void *key, uint32_t klen)
+void op_del_unlogged(struct op *op, const void *key, uint32_t klen)
 {
 	int err = tree_del(&op->tx, op_tree(op), key, klen, &op->miss);
 
 	assert(!err || err == -ENOENT);
 	(void)err;
+}
+
+void op_put(struct op *op, const void *key, uint32_t klen, const void *val, uint32_t vlen)
+{
+	op_put_unlogged(op, key, klen, val, vlen);
+	redo_put(&op->redo, key, klen, val, vlen);
+}
+
+void op_del(struct op *op, const void *key, uint32_t klen)
+{
+	op_del_unlogged(op, key, klen);
+	redo_del(&op->redo, key, klen);
+}
+
+struct inode_record *op_dirty(struct op *op, struct tarn_inode *inode)
+{
+	unsigned i = 0;
+
+	while (i < op->ntouched && op->touched[i] != inode)
+		i++;
+	if (i == op->ntouched) {
+		assert(i < OP_INODES);
+		op->touched[op->ntouched++] = inode;
+	}
+	return inode_dirty(&op->tx, inode);
 }
 
 int fs_read(struct fs *fs, const void *key, uint32_t klen, void *buf, uint32_t min, uint32_t max,
@@ -158,6 +199,7 @@ static int format_step(struct tarn_dataset *ds, struct tx *tx, struct tree_miss 
 			err = tree_put(tx, &ds->tree, map_key, map_klen, map, sizeof(map), miss);
 		if (!err)
 			dataset_count_inodes(ds, tx, 1);
+		ilog_break(ds->pool);
 		tree_unpin(&map_pinned);
 	}
 	tree_unpin(&inode_pinned);

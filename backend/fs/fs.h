@@ -15,6 +15,7 @@
  *   xattr.c    extended attributes
  *   data.c     records: read, write, dirty records
  *   range.c    truncate, punch, allocate, seek
+ *   redo.c     records for the intent log; replay.c what they do after a crash
  *   reap.c     unlinked inodes: the list of orphans and their removal in bounded steps
  *
  * Pattern of every change:
@@ -78,6 +79,19 @@ int fs_format(struct tarn_dataset *ds);
    too, also if the dataset has readonly=on. */
 int fs_root_changed(struct tarn_dataset *ds, struct tarn_commit *token);
 
+/* Data that has changed and is not in the log: what a record of the inode has to bring along. Nothing
+   if its last txg is durable. */
+#define UNLOGGED_RANGES 8
+struct unlogged_range {
+	uint64_t from, to;
+};
+struct unlogged {
+	uint64_t txg; /* of the last change */
+	unsigned n;
+	bool many; /* there are more ranges than these */
+	struct unlogged_range range[UNLOGGED_RANGES];
+};
+
 /*
  * A live inode. One object per (dataset, ino) at a time.
  *
@@ -103,6 +117,7 @@ struct tarn_inode {
 	struct alock lock;
 	struct inode_record rec;
 	struct versioned versioned; /* of rec */
+	struct unlogged unlogged;   /* lock held for writing */
 	struct tarn_inode *hash_next, *idle_prev, *idle_next;
 	struct tarn_inode *reap_next; /* reap.c, with reap_queued */
 	bool reap_queued;

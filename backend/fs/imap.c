@@ -262,6 +262,22 @@ void imap_use(struct op *op, uint64_t ino)
 	pthread_mutex_unlock(&imap->lock);
 }
 
+int imap_claim(struct op *op, uint64_t ino)
+{
+	struct imap *imap = op->fs->imap;
+	int err = ino < FIRST_INO || ino > UINT32_MAX ? -EIO : imap_pin(op, ino);
+
+	if (err)
+		return err;
+	pthread_mutex_lock(&imap->lock);
+	if (loaded(imap, ino)->used[word_of(ino)] & bit_of(ino))
+		err = -EEXIST;
+	else
+		loaded(imap, ino)->busy[word_of(ino)] |= bit_of(ino);
+	pthread_mutex_unlock(&imap->lock);
+	return err;
+}
+
 void imap_free(struct op *op, uint64_t ino)
 {
 	struct imap *imap = op->fs->imap;

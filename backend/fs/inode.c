@@ -492,17 +492,13 @@ void inode_new_cancel(struct fs *fs, struct tarn_inode *inode)
 	tarn_inode_put(inode);
 }
 
-void inode_new(struct op *op, struct tarn_inode *inode, const struct inode_record *rec)
+static void inode_insert(struct op *op, struct tarn_inode *inode)
 {
 	struct shard *s = shard_of(inode->table, inode->ino);
 	struct tarn_inode *old;
 
-	inode_take(inode, rec);
-	inode->gen = atomic_fetch_add(&op->fs->next_gen, 1);
-	inode->rec.gen = inode->gen;
-	inode->rec.change = op->fs->floor + 1;
 	imap_use(op, inode->ino);
-	inode_dirty(&op->tx, inode);
+	op_dirty(op, inode);
 	dataset_count_inodes(op->fs->ds, &op->tx, 1);
 
 	pthread_mutex_lock(&s->lock);
@@ -516,6 +512,40 @@ void inode_new(struct op *op, struct tarn_inode *inode, const struct inode_recor
 	}
 	shard_insert(s, inode);
 	pthread_mutex_unlock(&s->lock);
+}
+
+void inode_new(struct op *op, struct tarn_inode *inode, const struct inode_record *rec)
+{
+	inode_take(inode, rec);
+	inode->gen = atomic_fetch_add(&op->fs->next_gen, 1);
+	inode->rec.gen = inode->gen;
+	inode->rec.change = op->fs->floor + 1;
+	inode_insert(op, inode);
+}
+
+/* ---- replay ---- */
+
+int inode_claim(struct op *op, uint64_t ino, struct tarn_inode **inode)
+{
+	int err = 0;
+
+	if (!*inode) {
+		err = imap_claim(op, ino);
+		if (err)
+			return err;
+		*inode = inode_alloc(op->fs, ino);
+		if (!*inode) {
+			imap_give_back(op->fs, ino);
+			return -ENOMEM;
+		}
+	}
+	return op_pin_inode(op, *inode);
+}
+
+void inode_restore(struct op *op, struct tarn_inode *inode, const struct inode_record *rec)
+{
+	inode_take(inode, rec);
+	inode_insert(op, inode);
 }
 
 /* ---- changing ---- */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "fs/op.h"
+#include "pool/ilog.h"
 
 #define NLINK_MAX INT32_MAX
 #define DEPTH_MAX 1000000      /* a deeper tree is a damaged one */
@@ -434,7 +435,7 @@ static int create_pin(struct op *op, struct creation *c)
 
 static void create_apply(struct op *op, struct creation *c)
 {
-	struct inode_record *dir = inode_dirty(&op->tx, c->dir);
+	struct inode_record *dir = op_dirty(op, c->dir);
 	struct tarn_inode *inode = c->inode;
 	uint64_t cookie = cookie_next(dir);
 	uint8_t key[KEY_ROOM];
@@ -466,11 +467,10 @@ static int create_locked(struct fs *fs, struct creation *c, struct tarn_attr *po
 		err = op_begin(&op, fs, TREE_RESERVE(7) + (1u << 16), TX_NORMAL);
 		if (!err)
 			err = create_pin(&op, c);
-		if (!err) {
+		if (!err)
 			create_apply(&op, c);
-			token->txg = op.tx.txg;
-		}
 		err = op_end(&op, err);
+		op_token(&op, token);
 	} while (err == -EAGAIN);
 	if (err) {
 		inode_new_cancel(fs, c->inode);
@@ -498,7 +498,7 @@ static int create_again(struct creation *c, struct tarn_inode *inode, struct tar
 	if (!err && dir_post)
 		err = tarn_getattr(c->dir, dir_post);
 	if (!err)
-		token->txg = txg_open(c->dir->ds->pool);
+		token->number = ilog_last(c->dir->ds->pool, &token->txg);
 	return err;
 }
 
@@ -540,7 +540,7 @@ int tarn_create(const struct tarn_cred *cred, struct tarn_inode *dir, const char
 	int err = create_args(name, how);
 
 	*out = NULL;
-	token->txg = 0;
+	*token = (struct tarn_commit){0};
 	if (!err)
 		err = fs_enter_write(dir, &fs);
 	if (err)
@@ -590,8 +590,8 @@ static int link_check(struct fs *fs, const struct tarn_cred *cred, struct tarn_i
 static void link_apply(struct op *op, struct tarn_inode *inode, struct tarn_inode *dir,
 		       const char *name)
 {
-	struct inode_record *drec = inode_dirty(&op->tx, dir);
-	struct inode_record *rec = inode_dirty(&op->tx, inode);
+	struct inode_record *drec = op_dirty(op, dir);
+	struct inode_record *rec = op_dirty(op, inode);
 	uint64_t cookie = cookie_next(drec);
 
 	entry_put(op, dir, name, cookie, inode);
@@ -618,11 +618,10 @@ static int link_locked(struct fs *fs, const struct tarn_cred *cred, struct tarn_
 			err = op_pin_inode(&op, inode);
 		if (!err)
 			err = entry_pin(&op, dir, name, cookie_next(&dir->rec));
-		if (!err) {
+		if (!err)
 			link_apply(&op, inode, dir, name);
-			token->txg = op.tx.txg;
-		}
 		err = op_end(&op, err);
+		op_token(&op, token);
 	} while (err == -EAGAIN);
 	return err;
 }
@@ -635,7 +634,7 @@ int tarn_link(const struct tarn_cred *cred, struct tarn_inode *inode, struct tar
 	struct fs *fs;
 	int err = name_check(name);
 
-	token->txg = 0;
+	*token = (struct tarn_commit){0};
 	if (err)
 		return err;
 	if (dir->ds != inode->ds)
@@ -694,7 +693,7 @@ static void drop_apply(struct op *op, struct tarn_inode *inode, const struct rem
 		removal_apply(op, inode, r);
 		return;
 	}
-	rec = inode_dirty(&op->tx, inode);
+	rec = op_dirty(op, inode);
 	rec->nlink--;
 	inode_touch(inode, rec, false);
 }
@@ -718,7 +717,7 @@ static int unlink_check(struct fs *fs, const struct tarn_cred *cred, struct tarn
 static void unlink_apply(struct op *op, struct tarn_inode *dir, const char *name,
 			 struct tarn_inode *inode, uint64_t cookie, const struct removal *r)
 {
-	struct inode_record *drec = inode_dirty(&op->tx, dir);
+	struct inode_record *drec = op_dirty(op, dir);
 
 	entry_del(op, dir, name, cookie);
 	drec->entries--;
@@ -750,11 +749,10 @@ static int unlink_locked(struct fs *fs, const struct tarn_cred *cred, struct tar
 			err = entry_pin(&op, dir, name, e.cookie);
 		if (!err)
 			err = drop_pin(&op, inode, &removal);
-		if (!err) {
+		if (!err)
 			unlink_apply(&op, dir, name, inode, e.cookie, &removal);
-			token->txg = op.tx.txg;
-		}
 		err = op_end(&op, err);
+		op_token(&op, token);
 	} while (err == -EAGAIN);
 	return err;
 }
@@ -765,7 +763,7 @@ int tarn_unlink(const struct tarn_cred *cred, struct tarn_inode *dir, const char
 	struct fs *fs;
 	int err = name_check(name);
 
-	token->txg = 0;
+	*token = (struct tarn_commit){0};
 	if (err)
 		return err;
 	if (is_dot(name))
@@ -902,9 +900,9 @@ static int rename_pin(struct op *op, struct renaming *r)
 
 static void rename_apply(struct op *op, struct renaming *r)
 {
-	struct inode_record *from = inode_dirty(&op->tx, r->from_dir);
-	struct inode_record *to = inode_dirty(&op->tx, r->to_dir);
-	struct inode_record *src = inode_dirty(&op->tx, r->src);
+	struct inode_record *from = op_dirty(op, r->from_dir);
+	struct inode_record *to = op_dirty(op, r->to_dir);
+	struct inode_record *src = op_dirty(op, r->src);
 
 	entry_del(op, r->from_dir, r->from, r->from_cookie);
 	entry_put(op, r->to_dir, r->to, r->to_cookie, r->src);
@@ -946,11 +944,10 @@ static int rename_locked(struct fs *fs, struct renaming *r, struct tarn_commit *
 		err = op_begin(&op, fs, TREE_RESERVE(changes), TX_NORMAL);
 		if (!err)
 			err = rename_pin(&op, r);
-		if (!err) {
+		if (!err)
 			rename_apply(&op, r);
-			token->txg = op.tx.txg;
-		}
 		err = op_end(&op, err);
+		op_token(&op, token);
 	} while (err == -EAGAIN);
 	return err;
 }
@@ -993,7 +990,7 @@ int tarn_rename(const struct tarn_cred *cred, struct tarn_inode *from_dir, const
 	struct fs *fs;
 	int err = name_check(from);
 
-	token->txg = 0;
+	*token = (struct tarn_commit){0};
 	if (!err)
 		err = name_check(to);
 	if (err)

@@ -2,6 +2,8 @@
 /*
  * One change of a dataset: a tx with all that it has pinned. For fs/ only.
  *
+ * What it changes through op_*() goes to the intent log in op_end(); op.token is what to wait for.
+ *
  *      struct op op;
  *      do {
  *              err = op_begin(&op, fs, TREE_RESERVE(n), TX_NORMAL);
@@ -19,9 +21,11 @@
 
 #include "fs/fs.h"
 #include "fs/key.h"
+#include "fs/redo.h"
 #include "pool/pool.h"
 
 #define OP_PINS 16
+#define OP_INODES 4
 
 struct op {
 	struct fs *fs;
@@ -30,6 +34,11 @@ struct op {
 	unsigned npins;
 	struct tree_pin pin[OP_PINS];
 	struct tree_miss miss;
+	struct redo redo; /* what was changed, for the log */
+	struct tarn_inode *touched[OP_INODES];
+	unsigned ntouched;
+	uint64_t freed;           /* a number that goes, 0: none */
+	struct tarn_commit token; /* after op_end(): of what was changed */
 };
 
 static inline struct tree *op_tree(struct op *op)
@@ -45,9 +54,21 @@ int op_end(struct op *op, int err);
 int op_pin(struct op *op, const void *key, uint32_t klen);
 int op_pin_inode(struct op *op, struct tarn_inode *inode);
 
+/* After op_end(): what to wait for, if something was changed. */
+static inline void op_token(const struct op *op, struct tarn_commit *token)
+{
+	if (op->token.txg)
+		*token = op->token;
+}
+
+/* inode_dirty(), for what the log is to know. */
+struct inode_record *op_dirty(struct op *op, struct tarn_inode *inode);
 /* Changes of pinned keys. */
 void op_put(struct op *op, const void *key, uint32_t klen, const void *val, uint32_t vlen);
 void op_del(struct op *op, const void *key, uint32_t klen);
+/* The same for what the record says in other words (redo_purge(), redo_truncate()). */
+void op_put_unlogged(struct op *op, const void *key, uint32_t klen, const void *val, uint32_t vlen);
+void op_del_unlogged(struct op *op, const void *key, uint32_t klen);
 
 /* tree_get() for SLOT_VALUE and SLOT_LARGE, at any time. -EIO if the length is out of bounds. */
 int fs_read(struct fs *fs, const void *key, uint32_t klen, void *buf, uint32_t min, uint32_t max,
@@ -102,6 +123,9 @@ int inode_new_prepare(struct op *op, struct tarn_inode **inode);
 void inode_new_cancel(struct fs *fs, struct tarn_inode *inode);
 /* Puts it into table and tree with this record, to which it adds the generation. */
 void inode_new(struct op *op, struct tarn_inode *inode, const struct inode_record *rec);
+/* At replay: with this number (inode_claim(), which pins too) and record as it is. */
+int inode_claim(struct op *op, uint64_t ino, struct tarn_inode **inode);
+void inode_restore(struct op *op, struct tarn_inode *inode, const struct inode_record *rec);
 /* In the tx that removes its record and number: no longer findable. */
 void inode_forget(struct tarn_inode *inode);
 /* By number, each once; NULLs are skipped. */
@@ -119,6 +143,8 @@ void imap_give_back(struct fs *fs, uint64_t ino);
 int imap_pin(struct op *op, uint64_t ino);
 void imap_use(struct op *op, uint64_t ino);
 void imap_free(struct op *op, uint64_t ino);
+/* This one, at replay: -EEXIST if it is used. */
+int imap_claim(struct op *op, uint64_t ino);
 /* The first page of a new dataset. */
 void imap_format(uint64_t page[64]);
 #define IMAP_PAGE_BYTES 512
@@ -128,6 +154,10 @@ int reaper_create(struct fs *fs, struct reaper **out);
 /* Ends truncations that a crash cut off; starts the removal of unlinked inodes. */
 int reaper_recover(struct fs *fs);
 void reaper_destroy(struct reaper *reaper);
+/* Replay is over: what has become an orphan may go. */
+void reaper_resume(struct fs *fs);
+/* At replay: an inode with all its keys, in bounded steps. */
+int inode_purge(struct fs *fs, struct tarn_inode *inode);
 
 /* The last name of an inode goes; lock held for writing. At once with it, or later. */
 #define REMOVAL_KEYS 4

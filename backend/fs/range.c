@@ -12,7 +12,7 @@
 #include "fs/data.h"
 #include "fs/op.h"
 #include "fs/piece.h"
-#include "pool/pool.h"
+#include "pool/ilog.h"
 
 #define STEP_RECORDS 128
 
@@ -77,7 +77,7 @@ static void mark_truncated(struct op *op, struct tarn_inode *inode, struct inode
 	uint32_t klen = key_u64(key, 0, KEY_ORPHAN, inode->ino);
 
 	if (rec->nlink > 0)
-		op_put(op, key, klen, &rec->size, sizeof(rec->size));
+		op_put_unlogged(op, key, klen, &rec->size, sizeof(rec->size));
 	rec->flags |= INODE_TRUNCATED;
 }
 
@@ -87,7 +87,7 @@ static void unmark_truncated(struct op *op, struct tarn_inode *inode, struct ino
 	uint32_t klen = key_u64(key, 0, KEY_ORPHAN, inode->ino);
 
 	if (rec->nlink > 0)
-		op_del(op, key, klen);
+		op_del_unlogged(op, key, klen);
 	rec->flags &= ~(uint32_t)INODE_TRUNCATED;
 }
 
@@ -110,6 +110,9 @@ static int free_step(struct fs *fs, struct tarn_inode *inode, struct free_range 
 		err = orphan_pin(&op, inode);
 	if (!err) {
 		rec = inode_dirty(&op.tx, inode);
+		/* A truncation is in the log as a whole; what is punched must be committed. */
+		if (r->to != UINT64_MAX)
+			ilog_break(op.tx.pool);
 		if (r->touch)
 			inode_touch(inode, rec, true);
 		if (r->touch && r->strip_suid)
@@ -148,13 +151,13 @@ static int set_size(struct fs *fs, struct tarn_inode *inode, uint64_t size,
 		if (!err)
 			err = op_pin_inode(&op, inode);
 		if (!err) {
-			struct inode_record *rec = inode_dirty(&op.tx, inode);
+			struct inode_record *rec = op_dirty(&op, inode);
 
 			rec->size = size;
 			inode_touch(inode, rec, true);
-			token->txg = op.tx.txg;
 		}
 		err = op_end(&op, err);
+		op_token(&op, token);
 	} while (err == -EAGAIN);
 	return err;
 }
@@ -172,14 +175,15 @@ static int shrink_inline_step(struct op *op, struct tarn_inode *inode, uint64_t 
 		err = fs_read(op->fs, key, klen, content, 0, INLINE_MAX, &len, &op->miss);
 	if (err)
 		return err == -ENOENT ? -EIO : err;
-	rec = inode_dirty(&op->tx, inode);
+	rec = op_dirty(op, inode);
 	if (size == 0) {
-		op_del(op, key, klen);
+		op_del_unlogged(op, key, klen);
 		rec->flags &= ~(uint32_t)INODE_INLINE;
 	} else if (len > size) {
-		op_put(op, key, klen, content, (uint32_t)size);
+		op_put_unlogged(op, key, klen, content, (uint32_t)size);
 	}
 	rec->size = size;
+	redo_truncate(&op->redo, inode->ino, size);
 	inode_touch(inode, rec, true);
 	return 0;
 }
@@ -194,9 +198,8 @@ static int shrink_inline(struct fs *fs, struct tarn_inode *inode, uint64_t size,
 		err = op_begin(&op, fs, TREE_RESERVE(2), TX_FREEING);
 		if (!err)
 			err = shrink_inline_step(&op, inode, size);
-		if (!err)
-			token->txg = op.tx.txg;
 		err = op_end(&op, err);
+		op_token(&op, token);
 	} while (err == -EAGAIN);
 	return err;
 }
@@ -239,9 +242,10 @@ static int shrink_step(struct op *op, struct tarn_inode *inode, struct piece *ta
 		err = piece_check(inode, tail, zeros, &op->tx, &op->miss);
 	if (err)
 		return err;
-	rec = inode_dirty(&op->tx, inode);
+	rec = op_dirty(op, inode);
 	piece_apply(inode, tail, zeros, &op->tx);
 	rec->size = size;
+	redo_truncate(&op->redo, inode->ino, size);
 	inode_touch(inode, rec, true);
 	err = free_some(op, inode, &r->from, r->to, &r->more);
 	if (r->more)
@@ -267,10 +271,9 @@ static int shrink_records(struct fs *fs, struct tarn_inode *inode, uint64_t size
 			       TX_FREEING);
 		if (!err)
 			err = shrink_step(&op, inode, &tail, &zeros, &r, size);
-		if (!err || inode->rec.size == size)
-			token->txg = op.tx.txg;
 		piece_unpin(&tail);
 		err = op_end(&op, err);
+		op_token(&op, token);
 	} while ((err == -EAGAIN || err == -EBUSY) && inode->rec.size != size);
 	piece_reset(&tail);
 	if ((!err || err == -EAGAIN) && r.more)
@@ -364,7 +367,7 @@ int tarn_punch(const struct tarn_cred *cred, struct tarn_inode *inode, uint64_t 
 	struct fs *fs;
 	int err = range_check(inode, length);
 
-	token->txg = 0;
+	*token = (struct tarn_commit){0};
 	if (!err)
 		err = fs_enter_write(inode, &fs);
 	if (err)
@@ -376,12 +379,12 @@ int tarn_punch(const struct tarn_cred *cred, struct tarn_inode *inode, uint64_t 
 
 /* ---- seek ---- */
 
-struct extent {
+struct stretch {
 	uint64_t from, to; /* data; both TARN_FILE_MAX at the end */
 };
 
 /* The first stretch of data of one record that ends after offset. */
-static int next_data(struct fs *fs, struct tarn_inode *inode, uint64_t offset, struct extent *e)
+static int next_data(struct fs *fs, struct tarn_inode *inode, uint64_t offset, struct stretch *e)
 {
 	uint8_t start[KEY_ROOM], end[KEY_ROOM], key[TREE_KEY_MAX];
 	uint32_t rs = inode->rec.recordsize;
@@ -399,7 +402,7 @@ static int next_data(struct fs *fs, struct tarn_inode *inode, uint64_t offset, s
 		if (err == -EAGAIN)
 			continue;
 		if (err == -ENOENT) {
-			*e = (struct extent){TARN_FILE_MAX, TARN_FILE_MAX};
+			*e = (struct stretch){TARN_FILE_MAX, TARN_FILE_MAX};
 			return 0;
 		}
 		if (err)
@@ -419,7 +422,7 @@ static int next_data(struct fs *fs, struct tarn_inode *inode, uint64_t offset, s
 static int seek(struct fs *fs, struct tarn_inode *inode, uint64_t offset, bool hole, uint64_t size,
 		uint64_t *out)
 {
-	struct extent e;
+	struct stretch e;
 	int err;
 
 	for (;;) {
@@ -476,7 +479,7 @@ int tarn_seek(struct tarn_inode *inode, uint64_t offset, bool hole, uint64_t *ou
 static int missing(struct fs *fs, struct tarn_inode *inode, uint64_t offset, uint64_t end,
 		   uint64_t *bytes)
 {
-	struct extent e;
+	struct stretch e;
 	int err = 0;
 
 	*bytes = 0;
@@ -523,7 +526,7 @@ int tarn_allocate(const struct tarn_cred *cred, struct tarn_inode *inode, uint64
 	struct fs *fs;
 	int err = range_check(inode, length);
 
-	token->txg = 0;
+	*token = (struct tarn_commit){0};
 	if (!err && (offset > TARN_FILE_MAX || length > TARN_FILE_MAX - offset))
 		err = -EFBIG;
 	if (!err)

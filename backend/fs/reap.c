@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "fs/op.h"
-#include "pool/pool.h"
+#include "pool/ilog.h"
 
 #define STEP_KEYS 16    /* removed in one tx; as neighbours they lie in few leaves ... */
 #define STEP_LEAVES 8   /* ... of large values */
@@ -45,11 +45,13 @@ static void last_apply(struct op *op, struct tarn_inode *inode)
 {
 	uint8_t key[KEY_ROOM];
 
-	op_del(op, key, key_make(key, inode->ino, KEY_INODE));
+	op_del_unlogged(op, key, key_make(key, inode->ino, KEY_INODE));
 	dataset_count_inodes(op->fs->ds, &op->tx, -1);
-	/* In this order: the number's next owner must find its place in the table free. */
+	redo_purge(&op->redo, inode->ino);
+	/* The number's next owner must find its place in the table free, and the log must know
+	   that this one has gone: it goes in op_end(). */
 	inode_forget(inode);
-	imap_free(op, inode->ino);
+	op->freed = inode->ino;
 }
 
 /* ---- with the last name ---- */
@@ -119,11 +121,11 @@ void removal_apply(struct op *op, struct tarn_inode *inode, const struct removal
 
 	if (r->now) {
 		for (unsigned i = 0; i < r->n; i++)
-			op_del(op, r->key[i], r->klen[i]);
+			op_del_unlogged(op, r->key[i], r->klen[i]);
 		last_apply(op, inode);
 		return;
 	}
-	rec = inode_dirty(&op->tx, inode);
+	rec = op_dirty(op, inode);
 	rec->nlink = 0;
 	inode_touch(inode, rec, false);
 	op_put(op, key, key_u64(key, 0, KEY_ORPHAN, inode->ino), &value, sizeof(value));
@@ -160,7 +162,7 @@ static int remove_last(struct op *op, struct tarn_inode *inode)
 		err = last_pin(op, inode);
 	if (err)
 		return err;
-	op_del(op, key, klen);
+	op_del_unlogged(op, key, klen);
 	last_apply(op, inode);
 	return 0;
 }
@@ -316,7 +318,7 @@ static void *reaper_main(void *arg)
 /* Lock held. Without a thread the work waits for the next call. */
 static void reaper_start(struct reaper *r)
 {
-	if (r->running || atomic_load(&r->stop))
+	if (r->running || atomic_load(&r->stop) || ilog_replaying(r->fs->ds->pool))
 		return;
 	if (r->started)
 		pthread_join(r->thread, NULL);
@@ -348,6 +350,20 @@ void reap_kick(struct tarn_inode *inode)
 		reap_inode(fs, mine, HELPER_PATIENCE);
 		tarn_inode_put(mine);
 	}
+}
+
+void reaper_resume(struct fs *fs)
+{
+	pthread_mutex_lock(&fs->reaper->lock);
+	fs->reaper->scan = true;
+	reaper_start(fs->reaper);
+	pthread_mutex_unlock(&fs->reaper->lock);
+}
+
+int inode_purge(struct fs *fs, struct tarn_inode *inode)
+{
+	atomic_store(&inode->dead, true);
+	return remove_all(fs, inode, UINT_MAX);
 }
 
 int reaper_create(struct fs *fs, struct reaper **out)

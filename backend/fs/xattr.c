@@ -94,7 +94,7 @@ static int xattr_change(const struct tarn_cred *cred, struct tarn_inode *inode, 
 	struct op op;
 	int err = xattr_key(inode, name, key, &klen);
 
-	token->txg = 0;
+	*token = (struct tarn_commit){0};
 	if (!err)
 		err = fs_enter_write(inode, &fs);
 	if (err)
@@ -109,14 +109,14 @@ static int xattr_change(const struct tarn_cred *cred, struct tarn_inode *inode, 
 			if (!err)
 				err = op_pin(&op, key, klen);
 			if (!err) {
-				inode_touch(inode, inode_dirty(&op.tx, inode), false);
+				inode_touch(inode, op_dirty(&op, inode), false);
 				if (value)
 					op_put(&op, key, klen, value, len);
 				else
 					op_del(&op, key, klen);
-				token->txg = op.tx.txg;
 			}
 			err = op_end(&op, err);
+			op_token(&op, token);
 		} while (err == -EAGAIN);
 	alock_unlock(&inode->lock);
 	dataset_leave(inode->ds);
@@ -127,7 +127,7 @@ int tarn_xattr_set(const struct tarn_cred *cred, struct tarn_inode *inode, const
 		   const void *value, size_t len, enum tarn_xattr_how how,
 		   struct tarn_commit *token)
 {
-	token->txg = 0;
+	*token = (struct tarn_commit){0};
 	if (len > TARN_XATTR_MAX)
 		return -E2BIG;
 	return xattr_change(cred, inode, name, len ? value : "", (uint32_t)len, how, token);

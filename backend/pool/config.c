@@ -8,6 +8,7 @@
 
 #include "pool/alloc.h"
 #include "pool/chunk.h"
+#include "pool/ilog.h"
 #include "pool/label.h"
 #include "pool/slab.h"
 #include "pool/txgs.h"
@@ -67,6 +68,7 @@ void pool_free(struct pool *pool)
 {
 	alloc_wait_discards(pool);
 	beat_stop(pool);
+	ilog_destroy(pool);
 	alloc_destroy(pool);
 	chunks_destroy(pool);
 	txgs_destroy(pool);
@@ -83,7 +85,8 @@ int pool_create_parts(struct pool *pool)
 	int rc = txgs_create(pool);
 
 	rc = rc ? rc : chunks_create(pool);
-	return rc ? rc : alloc_create(pool);
+	rc = rc ? rc : alloc_create(pool);
+	return rc ? rc : ilog_create(pool);
 }
 
 void pool_set_path(struct pool_dev *dev, const char *path)
@@ -279,6 +282,7 @@ int pool_close(struct pool *pool, bool exported)
 {
 	int rc = txg_stop(pool);
 
+	ilog_stop(pool);
 	alloc_wait_discards(pool);
 	/* No beat may follow the label that says "exported": another host may own the pool then. */
 	beat_stop(pool);
@@ -296,6 +300,7 @@ int pool_destroy(struct pool *pool)
 	int rc;
 
 	txg_stop(pool);
+	ilog_stop(pool);
 	alloc_wait_discards(pool);
 	beat_stop(pool);
 	rc = pool_may_write(pool) ? 0 : -EROFS;

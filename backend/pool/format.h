@@ -67,7 +67,12 @@ struct uberblock {
 	struct bp root;      /* the pool tree */
 	struct bp alog;      /* newest block of the allocation log */
 	uint64_t alog_tail;  /* oldest txg in the log that still counts */
-	uint8_t reserved[SECTOR_SIZE - 32 - 7 * 8 - 2 * 64 - 8];
+	/* The intent log (ilog.h); log_id 0: there is none. */
+	uint64_t log_id;
+	uint64_t log_number; /* records up to this one are contained */
+	uint64_t log_seq;    /* block with which a replay begins, */
+	uint64_t log_pos;    /* and its place in the ring */
+	uint8_t reserved[SECTOR_SIZE - 32 - 7 * 8 - 2 * 64 - 5 * 8];
 };
 static_assert(sizeof(struct uberblock) == SECTOR_SIZE, "uberblock");
 

@@ -280,6 +280,9 @@ static int choose_uber(struct opening *o)
 			  o->pool->name, skip ? "older " : "");
 	if (!rc) {
 		o->pool->uber = list.best[skip];
+		/* The log would lead forward again. */
+		if (skip)
+			o->pool->uber.log_id = 0;
 		if (!skip && o->best->txg > list.best[0].txg)
 			pool_log(o->pool, TARN_LOG_WARN,
 				 "the uberblocks of txg %lu and after are lost",

@@ -14,6 +14,7 @@
  *   alloc.c    bitmaps, striping over groups, deferred frees, reservations
  *   alog.c     the allocation log and bitmap checkpoints
  *   block.c    the block pipeline
+ *   ilog.c     the intent log; ilog_read.c its replay
  *   txg.c      holds, barrier, sync
  *
  * On disk: docs/format.md and pool/format.h.
@@ -38,6 +39,7 @@ struct slab_table; /* slab.h */
 struct chunks;     /* chunk.h */
 struct alloc;      /* alloc.h */
 struct txgs;       /* txg.c */
+struct ilog;       /* ilog.h */
 
 struct pool_dev {
 	struct dev *dev; /* NULL: missing */
@@ -84,6 +86,7 @@ struct pool {
 	struct chunks *chunks;
 	struct alloc *alloc;
 	struct txgs *txgs;
+	struct ilog *ilog;
 	struct label_beat *beat; /* heartbeat thread, beat.c */
 };
 

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "pool/alog.h"
+#include "pool/ilog.h"
 #include "pool/label.h"
 #include "pool/slab.h"
 #include "pool/txgs_impl.h"
@@ -121,6 +122,7 @@ static void make_uberblock(const struct txg_sync *s, struct uberblock *uber)
 	uber->features = last->features;
 	uber->root = s->root;
 	chunks_counters(s->pool, &uber->next_chunk, &uber->generation);
+	ilog_uberblock(s->pool, uber);
 }
 
 /* -EAGAIN: something failed and was taken out of use; what it concerns is to be written anew. */

@@ -6,14 +6,15 @@
 #include <errno.h>
 
 #include "pool/alloc.h"
+#include "pool/ilog.h"
 #include "pool/txgs_impl.h"
 #include "util/mem.h"
 #include "util/workq.h"
 
 /* A shard reserves so much at once while there is plenty. */
 #define CREDIT_BYTES (4u << 20)
-/* Commits that a tx waits for at most when space is short: what was freed last comes back with
-   the last of them. */
+/* Of what its txs did not need: for nodes above all those that they counted. */
+#define KEPT_BYTES (512u << 10)
 
 static _Thread_local unsigned tx_held;
 
@@ -229,6 +230,22 @@ int tx_begin(struct pool *pool, uint64_t bytes, enum tx_kind kind, struct tx *tx
 	return rc;
 }
 
+/* Shard's lock held. What the tx reserved and did not need others of this txg may have; but each
+   shard keeps some for what a txg costs as a whole. */
+static uint64_t unused(struct txg_shard *shard, const struct tx *tx)
+{
+	uint64_t left = tx->reserved > tx->used ? tx->reserved - tx->used : 0;
+	uint64_t kept = left < KEPT_BYTES - shard->kept ? left : KEPT_BYTES - shard->kept;
+
+	shard->kept += kept;
+	return left - kept;
+}
+
+void tx_keep(struct tx *tx)
+{
+	tx->used = tx->reserved;
+}
+
 void tx_end(struct tx *tx)
 {
 	struct txg_shard *shard = &tx->pool->txgs->shards[tx->slot];
@@ -236,6 +253,7 @@ void tx_end(struct tx *tx)
 	assert(tx_held && !tx->sync);
 	tx_held--;
 	pthread_mutex_lock(&shard->lock);
+	shard->credit += unused(shard, tx);
 	if (--shard->holders == 0 && shard->closed)
 		pthread_cond_broadcast(&shard->change);
 	pthread_mutex_unlock(&shard->lock);
@@ -247,6 +265,7 @@ void tx_dirty(struct tx *tx, uint64_t bytes)
 	uint64_t limit = dirty_max(tx->pool) / 4;
 	uint64_t was = atomic_fetch_add(&t->dirty[tx->txg % 4], bytes);
 
+	tx->used += bytes;
 	atomic_fetch_add(&t->dirty_total, bytes);
 	if (was < limit && was + bytes >= limit)
 		txg_kick(tx->pool, tx->txg);
@@ -337,7 +356,7 @@ static void take_frees(struct txgs *t)
 		for (size_t k = 0; k < shard->frees.n; k++)
 			free_list_add(&t->frozen_frees, &shard->frees.items[k]);
 		shard->frees.n = 0;
-		shard->credit = 0;
+		shard->credit = shard->kept = 0;
 	}
 }
 
@@ -348,6 +367,7 @@ static uint64_t barrier(struct txgs *t)
 	close_shards(t);
 	t->client->freeze(t->client->arg, txg);
 	take_frees(t);
+	ilog_freeze(t->pool, txg);
 	/* Together: who waits for txg must not see it open and clean. */
 	pthread_mutex_lock(&t->lock);
 	atomic_store(&t->used, false);
@@ -434,6 +454,7 @@ static void tell_gone(struct txgs *t)
 	pthread_cond_broadcast(&t->throttle);
 	pthread_mutex_unlock(&t->lock);
 	call_waiters(t);
+	ilog_suspended(t->pool);
 }
 
 static void commit_one(struct txgs *t)
@@ -461,6 +482,7 @@ void txg_publish(struct txgs *t, uint64_t txg)
 	pthread_cond_broadcast(&t->done);
 	pthread_mutex_unlock(&t->lock);
 	call_waiters(t);
+	ilog_committed(t->pool, txg);
 }
 
 static void *sync_run(void *arg)
@@ -500,6 +522,7 @@ int txg_start(struct pool *pool, const struct txg_client *client)
 	atomic_store(&t->committed, pool->uber.txg);
 	t->settled = pool->uber.txg;
 	atomic_store(&t->open, pool->read_only ? pool->uber.txg + 1 : pool->first_txg);
+	ilog_open(pool, atomic_load(&t->open));
 	alloc_refresh(pool);
 	if (pool->read_only)
 		return 0;

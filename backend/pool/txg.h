@@ -39,6 +39,7 @@ struct tx {
 	struct pool *pool;
 	uint64_t txg;
 	uint64_t reserved;     /* bytes, settled when the txg has synced */
+	uint64_t used;         /* of these: tx_dirty() */
 	unsigned slot;         /* which holder counter */
 	struct txg_sync *sync; /* NULL here; tree_sync_tx(): a change made by the sync itself */
 };
@@ -74,6 +75,10 @@ void tx_end(struct tx *tx);
 
 /* Memory made dirty in this txg (settled at its commit). */
 void tx_dirty(struct tx *tx, uint64_t bytes);
+
+/* All that was reserved is for the sync (a task), or else what is not dirty at tx_end() goes to
+   others. */
+void tx_keep(struct tx *tx);
 
 /* This thread holds no tx (asserted before anything that may wait). */
 void tx_assert_none(void);

@@ -32,7 +32,8 @@ struct txg_shard {
 	pthread_cond_t change; /* opened, or the last holder left a closed shard */
 	bool closed;           /* at the barrier */
 	unsigned holders;
-	uint64_t credit; /* bytes reserved ahead in the open txg */
+	uint64_t credit; /* bytes reserved in the open txg for whoever comes */
+	uint64_t kept;   /* bytes left reserved for the txg as a whole */
 	struct free_list frees;
 } __attribute__((aligned(128)));
 

@@ -28,10 +28,12 @@ void outcome_free(struct outcome *out)
 
 static void note(struct engine_side *e, const struct tarn_commit *token)
 {
-	uint64_t old = atomic_load(&e->token);
+	struct tarn_commit *newest = token->number ? &e->logged : &e->unlogged;
 
-	while (token->txg > old && !atomic_compare_exchange_weak(&e->token, &old, token->txg))
-		;
+	pthread_mutex_lock(&e->token_lock);
+	if (token->number ? token->number > newest->number : token->txg > newest->txg)
+		*newest = *token;
+	pthread_mutex_unlock(&e->token_lock);
 }
 
 /* ---- waiting ---- */
@@ -93,15 +95,22 @@ static int do_fsync(struct tarn_inode *inode)
 
 static void wait_commit(struct engine_side *e, const struct op *op, struct outcome *out)
 {
-	struct tarn_commit token = {atomic_load(&e->token)};
+	struct tarn_commit logged, unlogged;
 	struct waiting w;
 
+	pthread_mutex_lock(&e->token_lock);
+	logged = e->logged;
+	unlogged = e->unlogged;
+	pthread_mutex_unlock(&e->token_lock);
+	out->rc = tarn_commit_wait(e->pool.ds, unlogged);
+	if (out->rc)
+		return;
 	if (!op->a) {
-		out->rc = tarn_commit_wait(e->pool.ds, token);
+		out->rc = tarn_commit_wait(e->pool.ds, logged);
 		return;
 	}
 	sem_init(&w.done, 0, 0);
-	tarn_commit_async(e->pool.ds, token, wake, &w);
+	tarn_commit_async(e->pool.ds, logged, wake, &w);
 	out->rc = await(&w);
 }
 
@@ -157,7 +166,7 @@ int engine_let_go(struct engine_side *e)
 		}
 		release(e, h);
 	}
-	atomic_store(&e->token, 0);
+	e->logged = e->unlogged = (struct tarn_commit){0};
 	return rc;
 }
 
@@ -372,7 +381,7 @@ static void write_part(struct engine_side *e, const struct op *op, uint8_t *buf,
 	out->rc = do_io(model_user(op->user), &io, buf + from, to - from);
 	out->post[0] = io.post;
 	out->value += io.transferred;
-	note(e, &io.token);
+	/* Data becomes durable by fsync; its token would commit everything. */
 }
 
 static void write_data(struct engine_side *e, const struct op *op, bool tear, struct outcome *out)
@@ -568,6 +577,7 @@ int engine_start(struct engine_side *e)
 	struct tarn_prop raw = {"compression", "off"};
 	struct tarn_error err;
 
+	pthread_mutex_init(&e->token_lock, NULL);
 	return tarn_dataset_create(e->pool.engine, FILLER, &raw, 1, false, &err);
 }
 

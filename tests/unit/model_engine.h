@@ -6,6 +6,8 @@
 #ifndef TESTS_MODEL_ENGINE_H
 #define TESTS_MODEL_ENGINE_H
 
+#include <pthread.h>
+
 #include "model.h"
 #include "model_pool.h"
 
@@ -20,7 +22,8 @@ struct engine_side {
 	struct model_pool pool;
 	struct tarn_inode *handle[ALL_HANDLES];
 	bool open[ALL_HANDLES];
-	_Atomic uint64_t token; /* the newest */
+	pthread_mutex_t token_lock;
+	struct tarn_commit logged, unlogged; /* the newest token of each kind */
 	enum lie (*lie)(const struct op *op);
 	/* In a parallel section: torn writes half done; threads without any that are not done. */
 	_Atomic unsigned halves, busy;

@@ -455,6 +455,7 @@ static inline int rig_write(struct rig *r, unsigned i, const struct rig_block *b
 	r->open[i] = *b;
 	r->open[i].bp = bp_hole(0, 0);
 	pthread_mutex_unlock(&r->lock);
+	tx_keep(&tx);
 	tx_end(&tx);
 	return 0;
 }
@@ -481,6 +482,7 @@ static inline int rig_remove(struct rig *r, unsigned i)
 	tx_free(&tx, &r->owner, &r->open[i].bp);
 	memset(&r->open[i], 0, sizeof(r->open[i]));
 	pthread_mutex_unlock(&r->lock);
+	tx_keep(&tx);
 	tx_end(&tx);
 	return 0;
 }

@@ -44,7 +44,7 @@ enum op_kind {
 	OP_RESIZE,
 	OP_MODE,
 	OP_XATTR,
-	OP_ACK, /* all that was begun on this slot is durable */
+	OP_ACK, /* all that was begun on this slot is durable; data only if first is 1 */
 };
 
 struct message {
@@ -60,8 +60,11 @@ struct state {
 	uint32_t stamp[UNITS]; /* 0: zeros */
 };
 
+/* Data that is not synced may be lost beside a later change of something else: so names and
+   attributes are as in one state, data as in the same or an earlier one. */
 struct slot {
-	struct state *states; /* states[0] is acknowledged */
+	struct state *states; /* of states[0] the data is acknowledged, */
+	size_t named;         /* of this one names and attributes */
 	size_t count, room;
 };
 
@@ -113,6 +116,7 @@ static void apply(struct state *st, const struct message *m)
 static void keep_from(struct slot *s, size_t from)
 {
 	s->count -= from;
+	s->named = 0;
 	memmove(s->states, s->states + from, s->count * sizeof(*s->states));
 }
 
@@ -121,7 +125,10 @@ static void model_take(struct world *w, const struct message *m)
 	struct slot *s = &w->slots[m->thread][m->slot];
 
 	if (m->kind == OP_ACK) {
-		keep_from(s, s->count - 1);
+		if (m->first)
+			keep_from(s, s->count - 1);
+		else
+			s->named = s->count - 1;
 		return;
 	}
 	if (s->count == s->room) {
@@ -322,6 +329,7 @@ static void *file_thread(void *arg)
 			child_must(tarn_commit_wait(k->w->f.ds, token), "commit");
 			durable = true;
 		}
+		m.first = m.kind == OP_WRITE || m.kind == OP_PUNCH;
 		m.kind = OP_ACK;
 		if (durable)
 			tell(k, &m);
@@ -362,6 +370,7 @@ static void *dataset_thread(void *arg)
 			child_must(tarn_dataset_set(engine, name, &prop, 1, &err), "dataset set");
 		apply(st, &m);
 		m.kind = OP_ACK;
+		m.first = 1;
 		tell(k, &m);
 	}
 	return NULL;
@@ -502,9 +511,24 @@ static void check_pool(struct world *w)
 	assert_int_equal(result.findings, 0);
 }
 
-static bool file_is(struct tarn_inode *root, unsigned thread, unsigned slot, const struct state *st)
+static bool data_is(const uint8_t *data, const struct state *st)
 {
-	static uint8_t data[UNITS * UNIT], want[UNIT];
+	static uint8_t want[UNIT];
+
+	for (unsigned i = 0; i < st->units; i++) {
+		fill_unit(st->stamp[i], i, want);
+		if (memcmp(want, data + (size_t)i * UNIT, UNIT) != 0)
+			return false;
+	}
+	return true;
+}
+
+/* In state n, but for data: *data_of tells whose. */
+static bool file_is(struct tarn_inode *root, unsigned thread, unsigned slot, const struct slot *s,
+		    size_t n, size_t *data_of)
+{
+	static uint8_t data[UNITS * UNIT];
+	const struct state *st = &s->states[n];
 	struct tarn_inode *inode, *other;
 	struct tarn_attr attr;
 	size_t got = sizeof(uint32_t);
@@ -533,16 +557,15 @@ static bool file_is(struct tarn_inode *root, unsigned thread, unsigned slot, con
 	assert_int_equal(tarn_getattr(inode, &attr), 0);
 	rc = tarn_xattr_get(inode, "stamp", &xattr, &got);
 	assert_true(rc == 0 || rc == -ENODATA);
-	same = attr.size == (uint64_t)st->units * UNIT && attr.mode == st->mode &&
-	       xattr == st->xattr && attr.nlink == 1;
+	same = attr.mode == st->mode && xattr == st->xattr && attr.nlink == 1;
 	assert_int_equal(fixture_read(inode, 0, data, sizeof(data), &got, &eof), 0);
 	assert_int_equal(got, attr.size);
-	for (unsigned i = 0; same && i < st->units; i++) {
-		fill_unit(st->stamp[i], i, want);
-		same = memcmp(want, data + (size_t)i * UNIT, UNIT) == 0;
-	}
 	tarn_inode_put(inode);
-	return same;
+	for (*data_of = n + 1; same && (*data_of)-- > 0;)
+		if (got == (uint64_t)s->states[*data_of].units * UNIT &&
+		    data_is(data, &s->states[*data_of]))
+			return true;
+	return false;
 }
 
 static int take_value(void *arg, const char *name, const char *value, enum tarn_prop_source source,
@@ -621,11 +644,15 @@ static void verify_slot(struct world *w, struct tarn_inode *root, unsigned threa
 {
 	struct slot *s = &w->slots[thread][slot];
 
-	for (size_t i = s->count; i-- > 0;) {
-		bool is = root ? file_is(root, thread, slot, &s->states[i])
+	for (size_t i = s->count; i-- > s->named;) {
+		size_t data_of = i;
+		bool is = root ? file_is(root, thread, slot, s, i, &data_of)
 			       : dataset_is(w, thread, &s->states[i]);
 
 		if (is) {
+			s->states[i].units = s->states[data_of].units;
+			memcpy(s->states[i].stamp, s->states[data_of].stamp,
+			       sizeof(s->states[i].stamp));
 			keep_from(s, i);
 			s->count = 1;
 			return;

@@ -84,6 +84,7 @@ struct tarn_cred {
  */
 struct tarn_commit {
 	uint64_t txg;
+	uint64_t number; /* in the intent log; 0: not there */
 };
 
 #endif

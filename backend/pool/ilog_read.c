@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: LGPL-3.0-or-later
+/* What a log holds: reading the ring, replay, what is lost of it. */
+#include "pool/ilog_impl.h"
+
+#include <errno.h>
+
+#include "util/mem.h"
+
+#define BLOCK_BYTES_MAX (ILOG_RECORD_MAX + 2 * SECTOR_SIZE)
+
+struct place ring_place(const struct ilog *log, uint64_t pos, uint64_t count)
+{
+	uint64_t at = pos % log->sectors;
+	uint32_t i = (uint32_t)(at / ILOG_EXTENT_SECTORS);
+	uint32_t in = (uint32_t)(at % ILOG_EXTENT_SECTORS);
+	uint64_t left = ILOG_EXTENT_SECTORS - in;
+
+	return (struct place){.chunk = log->chunks[i],
+			      .sector = log->extents[i].sector + in,
+			      .count = (uint32_t)(count < left ? count : left)};
+}
+
+/* ---- one block ---- */
+
+bool ilog_block_valid(const struct ilog_block *block, uint32_t room, uint64_t pool_guid)
+{
+	uint32_t len = block->head.length;
+	uint32_t at = sizeof(*block);
+
+	if (block->head.magic != ILOG_MAGIC || len < sizeof(*block) || len > room ||
+	    disk_check(&block->head, ILOG_MAGIC, len) || block->pool_guid != pool_guid ||
+	    !block->seq || !block->first || !block->nrecords || block->durable >= block->seq)
+		return false;
+	for (uint32_t i = 0; i < block->nrecords; i++) {
+		uint32_t bytes;
+
+		if (len - at < sizeof(bytes))
+			return false;
+		memcpy(&bytes, (const char *)block + at, sizeof(bytes));
+		at += (uint32_t)sizeof(bytes);
+		if (len - at < bytes)
+			return false;
+		at += bytes;
+	}
+	return at == len;
+}
+
+const void *ilog_block_next(const struct ilog_block *block, uint32_t *at, uint32_t *len)
+{
+	const char *record;
+
+	if (!*at)
+		*at = sizeof(*block);
+	if (*at >= block->head.length)
+		return NULL;
+	memcpy(len, (const char *)block + *at, sizeof(*len));
+	record = (const char *)block + *at + sizeof(*len);
+	*at += (uint32_t)sizeof(*len) + *len;
+	return record;
+}
+
+/* Stale columns too: what they have proves itself. */
+static int read_place(struct ilog *log, const struct place *p, unsigned copy, void *buf)
+{
+	struct chunk *chunk = p->chunk;
+	unsigned col = copy % chunk->ncols;
+	struct pool_dev *dev = &log->pool->devs[chunk->cols[col].dev];
+
+	if (!dev->dev || chunk->cols[col].slab == CHUNK_NO_SLAB)
+		return -ENODEV;
+	return dev_read(dev->dev, chunk_offset(log->pool, chunk, col, p->sector), buf,
+			(size_t)p->count << SECTOR_SHIFT);
+}
+
+static bool read_copy(struct ilog *log, uint64_t pos, uint64_t sectors, unsigned copy, uint8_t *buf)
+{
+	struct place p;
+
+	for (uint64_t at = 0; at < sectors; at += p.count) {
+		p = ring_place(log, pos + at, sectors - at);
+		if (read_place(log, &p, copy, buf + (at << SECTOR_SHIFT)))
+			return false;
+	}
+	return true;
+}
+
+/* The block at pos, from whatever copy has it; buf: BLOCK_BYTES_MAX. */
+static bool read_block(struct ilog *log, uint64_t pos, struct ilog_block *buf)
+{
+	for (unsigned copy = 0; copy < POOL_MIRROR_MAX; copy++) {
+		uint32_t len, sectors;
+
+		if (!read_copy(log, pos, 1, copy, (uint8_t *)buf) || buf->head.magic != ILOG_MAGIC)
+			continue;
+		len = buf->head.length;
+		sectors = (len + SECTOR_SIZE - 1) >> SECTOR_SHIFT;
+		if (len > BLOCK_BYTES_MAX || sectors > log->sectors)
+			continue;
+		if (read_copy(log, pos, sectors, copy, (uint8_t *)buf) &&
+		    ilog_block_valid(buf, BLOCK_BYTES_MAX, log->pool->guid))
+			return true;
+	}
+	return false;
+}
+
+/* ---- what is lost ---- */
+
+/* Blocks behind the end that say that what is missing was durable once. */
+static uint64_t find_lost(struct ilog *log, uint64_t id, uint64_t seq, uint64_t first,
+			  struct ilog_block *buf)
+{
+	uint64_t lost = 0;
+
+	for (uint64_t pos = 0; pos < log->sectors; pos++) {
+		if (!read_block(log, pos, buf) || buf->log_id != id || buf->seq <= seq ||
+		    buf->durable < seq)
+			continue;
+		if (!lost || buf->first - first < lost)
+			lost = buf->first > first ? buf->first - first : 1;
+	}
+	return lost;
+}
+
+/* ---- replay ---- */
+
+struct reader {
+	struct ilog *log;
+	struct ilog_block *buf;
+	uint64_t seq, pos, first; /* of the next block */
+	int (*fn)(void *arg, const void *record, uint32_t len);
+	void *arg;
+	uint64_t count;
+};
+
+static int replay_block(struct reader *r)
+{
+	struct ilog *log = r->log;
+	uint64_t number = r->buf->first;
+	const void *record;
+	uint32_t at = 0, len;
+	int rc = 0;
+
+	for (; !rc && (record = ilog_block_next(r->buf, &at, &len)); number++) {
+		if (number <= log->replayed)
+			continue;
+		rc = r->fn(r->arg, record, len);
+		r->count += !rc;
+		pthread_mutex_lock(&log->lock);
+		if (!rc)
+			log->replayed = number;
+		pthread_mutex_unlock(&log->lock);
+	}
+	return rc;
+}
+
+/* The block that goes on where the last one ended. */
+static bool next_block(struct reader *r)
+{
+	const struct ilog_state *from = &r->log->from;
+	struct ilog_block *b = r->buf;
+
+	return read_block(r->log, r->pos, b) && b->log_id == from->id && b->seq == r->seq &&
+	       (r->first ? b->first == r->first : b->first <= from->number + 1) &&
+	       b->needs_txg <= r->log->from_txg;
+}
+
+static int replay(struct reader *r, uint64_t *lost)
+{
+	const struct ilog_state *from = &r->log->from;
+	bool needs_more;
+	int rc = 0;
+
+	while (!rc && next_block(r)) {
+		r->first = r->buf->first + r->buf->nrecords;
+		r->pos += (r->buf->head.length + SECTOR_SIZE - 1) >> SECTOR_SHIFT;
+		r->seq++;
+		rc = replay_block(r);
+	}
+	/* A block that needs a txg which is not there was never acknowledged. */
+	needs_more = read_block(r->log, r->pos, r->buf) && r->buf->log_id == from->id &&
+		     r->buf->seq == r->seq && r->buf->needs_txg > r->log->from_txg;
+	if (!rc && !needs_more)
+		*lost = find_lost(r->log, from->id, r->seq, r->first ? r->first : from->number + 1,
+				  r->buf);
+	return rc;
+}
+
+int ilog_replay(struct pool *pool, int (*fn)(void *arg, const void *record, uint32_t len),
+		void *arg, uint64_t *count, uint64_t *lost)
+{
+	struct ilog *log = pool->ilog;
+	const struct ilog_state *from = &log->from;
+	struct reader r = {.log = log, .seq = from->seq, .pos = from->pos, .fn = fn, .arg = arg};
+	int rc;
+
+	*count = *lost = 0;
+	if (!from->id || !log->sectors)
+		return 0;
+	r.buf = dev_buf_alloc(BLOCK_BYTES_MAX);
+	if (!r.buf)
+		return -ENOMEM;
+	rc = replay(&r, lost);
+	*count = r.count;
+	free(r.buf);
+	return rc;
+}
