@@ -53,9 +53,11 @@ static int open_root(struct model_pool *p)
 
 static int make_device(struct model_pool *p, uint32_t i, uint64_t bytes)
 {
+	char dir[sizeof(p->dir)];
 	int fd, rc;
 
-	snprintf(p->path[i], sizeof(p->path[i]), "%s/disk%u", p->dir, i);
+	memcpy(dir, p->dir, sizeof(dir));
+	snprintf(p->path[i], sizeof(p->path[i]), "%s/disk%u", dir, i);
 	p->paths[i] = p->path[i];
 	fd = open(p->path[i], O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	rc = fd < 0 ? -1 : ftruncate(fd, (off_t)bytes);
