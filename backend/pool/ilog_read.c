@@ -84,10 +84,20 @@ static bool read_copy(struct ilog *log, uint64_t pos, uint64_t sectors, unsigned
 	return true;
 }
 
+static unsigned copies(const struct ilog *log)
+{
+	unsigned n = 1;
+
+	for (uint32_t i = 0; i < log->nextents; i++)
+		if (log->chunks[i]->ncols > n)
+			n = log->chunks[i]->ncols;
+	return n;
+}
+
 /* The block at pos, from whatever copy has it; buf: BLOCK_BYTES_MAX. */
 static bool read_block(struct ilog *log, uint64_t pos, struct ilog_block *buf)
 {
-	for (unsigned copy = 0; copy < POOL_MIRROR_MAX; copy++) {
+	for (unsigned copy = 0; copy < copies(log); copy++) {
 		uint32_t len, sectors;
 
 		if (!read_copy(log, pos, 1, copy, (uint8_t *)buf) || buf->head.magic != ILOG_MAGIC)
@@ -105,20 +115,49 @@ static bool read_block(struct ilog *log, uint64_t pos, struct ilog_block *buf)
 
 /* ---- what is lost ---- */
 
-/* Blocks behind the end that say that what is missing was durable once. */
-static uint64_t find_lost(struct ilog *log, uint64_t id, uint64_t seq, uint64_t first,
-			  struct ilog_block *buf)
-{
-	uint64_t lost = 0;
+/* The end of a log that would go on with block `seq` and record `first`. */
+struct end {
+	uint64_t id, seq, first;
+	uint64_t lost;
+};
 
-	for (uint64_t pos = 0; pos < log->sectors; pos++) {
-		if (!read_block(log, pos, buf) || buf->log_id != id || buf->seq <= seq ||
-		    buf->durable < seq)
-			continue;
-		if (!lost || buf->first - first < lost)
-			lost = buf->first > first ? buf->first - first : 1;
+/* Whether the block at pos says that the missing one was durable once. */
+static void look_behind(struct ilog *log, struct end *e, uint64_t pos, struct ilog_block *buf)
+{
+	uint64_t lost;
+
+	if (!read_block(log, pos, buf) || buf->log_id != e->id || buf->seq <= e->seq ||
+	    buf->durable < e->seq)
+		return;
+	lost = buf->first > e->first ? buf->first - e->first : 1;
+	if (!e->lost || lost < e->lost)
+		e->lost = lost;
+}
+
+/* The heads in one extent's copy. */
+static void look_through(struct ilog *log, struct end *e, uint64_t pos, const uint8_t *extent,
+			 struct ilog_block *buf)
+{
+	for (uint32_t i = 0; i < ILOG_EXTENT_SECTORS; i++) {
+		const struct ilog_block *b = (const void *)(extent + ((size_t)i << SECTOR_SHIFT));
+
+		if (b->head.magic == ILOG_MAGIC && b->log_id == e->id && b->seq > e->seq)
+			look_behind(log, e, pos + i, buf);
 	}
-	return lost;
+}
+
+static int find_lost(struct ilog *log, struct end *e, struct ilog_block *buf)
+{
+	uint8_t *extent = dev_buf_alloc(ILOG_EXTENT_SECTORS << SECTOR_SHIFT);
+
+	if (!extent)
+		return -ENOMEM;
+	for (uint64_t pos = 0; pos < log->sectors; pos += ILOG_EXTENT_SECTORS)
+		for (unsigned copy = 0; copy < copies(log); copy++)
+			if (read_copy(log, pos, ILOG_EXTENT_SECTORS, copy, extent))
+				look_through(log, e, pos, extent, buf);
+	free(extent);
+	return 0;
 }
 
 /* ---- replay ---- */
@@ -179,9 +218,13 @@ static int replay(struct reader *r, uint64_t *lost)
 	/* A block that needs a txg which is not there was never acknowledged. */
 	needs_more = read_block(r->log, r->pos, r->buf) && r->buf->log_id == from->id &&
 		     r->buf->seq == r->seq && r->buf->needs_txg > r->log->from_txg;
-	if (!rc && !needs_more)
-		*lost = find_lost(r->log, from->id, r->seq, r->first ? r->first : from->number + 1,
-				  r->buf);
+	if (!rc && !needs_more) {
+		struct end end = {
+		    .id = from->id, .seq = r->seq, .first = r->first ? r->first : from->number + 1};
+
+		rc = find_lost(r->log, &end, r->buf);
+		*lost = end.lost;
+	}
 	return rc;
 }
 
@@ -194,7 +237,8 @@ int ilog_replay(struct pool *pool, int (*fn)(void *arg, const void *record, uint
 	int rc;
 
 	*count = *lost = 0;
-	if (!from->id || !log->sectors)
+	/* An export has committed everything. */
+	if (!from->id || !log->sectors || pool->was_exported)
 		return 0;
 	r.buf = dev_buf_alloc(BLOCK_BYTES_MAX);
 	if (!r.buf)
