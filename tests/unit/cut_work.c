@@ -326,6 +326,9 @@ static void make_op(struct maker *k, struct cut_op *op, unsigned index)
 	}
 	if (op->kind >= CUT_STABLE)
 		op->wait = false;
+	/* It may be data like an unstable write, which no later answer makes durable. */
+	if (op->kind == CUT_PUNCH)
+		op->wait = true;
 	serial = cut_apply(&k->w, op, index, cut_steps(op));
 	if (op->kind == CUT_FSYNC)
 		forget_unsettled(k, serial);
