@@ -221,6 +221,9 @@ static int create_one(struct tarn_engine *engine, const char *path, const struct
 		rc = catalog_dataset_create(pool->catalog, parent, name, props, nprops, &ds);
 		if (!rc) {
 			rc = fs_format(ds);
+			/* Without its first content it is no dataset: a full pool has no room. */
+			if (rc)
+				catalog_dataset_destroy(pool->catalog, ds, false, fs_drop);
 			tarn_dataset_put(ds);
 			children_changed(pool, parent->id);
 		}
@@ -382,7 +385,7 @@ static int add_info(void *arg, struct tarn_dataset *ds)
 	info->referenced = ds->used;
 	info->logical = ds->logical;
 	info->available = a->avail;
-	info->inodes = ds->inodes;
+	info->inodes = dataset_inodes(ds);
 	info->created = (time_t)ds->created;
 	info->mounted = ds->props.canmount;
 	return 0;
@@ -522,7 +525,7 @@ static int add_computed(struct get_arg *a, struct tarn_dataset *ds)
 		 ds->used && ds->logical > ds->used ? (double)ds->logical / (double)ds->used : 1.0);
 	if (!rc)
 		rc = add_prop(a, "compressratio", text, TARN_PROP_NONE, NULL);
-	snprintf(text, sizeof(text), "%" PRIu64, (uint64_t)ds->inodes);
+	snprintf(text, sizeof(text), "%" PRIu64, dataset_inodes(ds));
 	if (!rc)
 		rc = add_prop(a, "inodes", text, TARN_PROP_NONE, NULL);
 	if (!rc)
@@ -736,7 +739,7 @@ void tarn_dataset_path(struct tarn_dataset *ds, char out[TARN_PATH_MAX])
 int tarn_dataset_statfs(struct tarn_dataset *ds, struct tarn_statfs *out)
 {
 	struct pool_space space;
-	uint64_t ffree;
+	uint64_t ffree, used;
 	int rc = dataset_enter(ds);
 
 	if (rc)
@@ -746,7 +749,8 @@ int tarn_dataset_statfs(struct tarn_dataset *ds, struct tarn_statfs *out)
 	out->avail = out->free = space.avail;
 	out->total = ds->used + space.avail;
 	out->ffree = ffree < FILES_MAX ? ffree : FILES_MAX;
-	out->files = (ds->inodes < FILES_MAX ? ds->inodes : FILES_MAX) + out->ffree;
+	used = dataset_inodes(ds);
+	out->files = (used < FILES_MAX ? used : FILES_MAX) + out->ffree;
 	dataset_leave(ds);
 	return 0;
 }

@@ -46,6 +46,15 @@ void dataset_count_inodes(struct tarn_dataset *ds, struct tx *tx, int64_t n)
 	ds->inode_delta[tx->txg % 4] += n;
 }
 
+uint64_t dataset_inodes(struct tarn_dataset *ds)
+{
+	int64_t n = (int64_t)ds->inodes;
+
+	for (unsigned i = 0; i < 4; i++)
+		n += ds->inode_delta[i];
+	return n > 0 ? (uint64_t)n : 0;
+}
+
 void dataset_record_of(struct tarn_dataset *ds, const struct bp *root, struct dataset_record *rec)
 {
 	*rec = (struct dataset_record){

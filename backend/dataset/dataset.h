@@ -77,6 +77,8 @@ void dataset_leave(struct tarn_dataset *ds);
 
 /* In the txg of tx: n more (or fewer) inodes. */
 void dataset_count_inodes(struct tarn_dataset *ds, struct tx *tx, int64_t n);
+/* As of now, those that no txg has committed among them. */
+uint64_t dataset_inodes(struct tarn_dataset *ds);
 
 /* Child datasets, for lookup and readdir in the root directory. Referenced; NULL if there is none.
    Only datasets with canmount=on. */
