@@ -278,6 +278,9 @@ static void datasets(struct generator *g, struct op *op)
 	op->a = op->kind == OP_DINHERIT && !op->name ? 1 : below(g, PROP_VALUES);
 	if (op->kind == OP_DCREATE || op->kind == OP_DDESTROY || op->kind == OP_DLIST)
 		op->a = below(g, 2);
+	/* Those that are made on the way stay, if there is no room for the rest. */
+	if (op->kind == OP_DCREATE && g->profile == PROFILE_FULL)
+		op->a = 0;
 	op->b = below(g, op->kind == OP_DDESTROY ? 2 : PROP_VALUES);
 }
 

@@ -143,6 +143,33 @@ static void small_files(void **state)
 	fill_and_remove(5000);
 }
 
+/* A dataset that has no room for its root directory is not made. */
+static void datasets_are_made_whole(void)
+{
+	struct tarn_error err = {0};
+	struct tarn_attr before, after;
+	struct tarn_dataset *ds;
+	struct tarn_inode *root;
+	char name[32];
+	int n = 0, rc = 0;
+
+	assert_int_equal(tarn_root(f.ds, &root), 0);
+	for (; !rc && n < 1000; n++) {
+		assert_int_equal(tarn_getattr(root, &before), 0);
+		sprintf(name, "tank/late%d", n);
+		rc = tarn_dataset_create(f.engine, name, NULL, 0, false, &err);
+	}
+	assert_int_equal(rc, -ENOSPC);
+	assert_int_equal(tarn_dataset_open(f.engine, name, NULL, &ds), -ENOENT);
+	assert_int_equal(tarn_getattr(root, &after), 0);
+	assert_int_equal(after.nlink, before.nlink);
+	tarn_inode_put(root);
+	while (--n) {
+		sprintf(name, "tank/late%d", n - 1);
+		assert_int_equal(tarn_dataset_destroy(f.engine, name, false, 0, &err), 0);
+	}
+}
+
 /* Nothing but metadata: in what a few large files leave, so that it does not take long. */
 static void tiny_files(void **state)
 {
@@ -153,6 +180,7 @@ static void tiny_files(void **state)
 	wait_for_space(2 + large - 3, 2 << 20);
 	tiny = fill('t', 1);
 	assert_true(tiny > 1000);
+	datasets_are_made_whole();
 	remove_files('t', 0, tiny);
 	remove_files('l', 3, large);
 	wait_for_space(2, 16 << 20);

@@ -69,7 +69,7 @@ static void run_profile(enum profile profile, size_t operations)
 static void test_sequential(void **state)
 {
 	(void)state;
-	run_profile(PROFILE_SEQUENTIAL, 550000ull * test_scale() / SLOWER);
+	run_profile(PROFILE_SEQUENTIAL, 600000ull * test_scale() / SLOWER);
 }
 
 static void test_parallel(void **state)
@@ -87,7 +87,7 @@ static void test_faults(void **state)
 static void test_full(void **state)
 {
 	(void)state;
-	run_profile(PROFILE_FULL, 100000ull * test_scale() / SLOWER);
+	run_profile(PROFILE_FULL, 50000ull * test_scale() / SLOWER);
 }
 
 /* ---- the test itself ---- */
