@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define HANGS_AFTER 600 /* seconds */
-#define REPEATS 12      /* of a script with threads, until it fails */
+#define REPEATS 12      /* of a script whose failure depends on timing, until it fails */
 
 static void child_run(struct source *source, enum lie (*lie)(const struct op *op), bool quiet,
 		      int fd)
@@ -141,19 +141,16 @@ bool trial_end(const struct trial *trial, struct failure *f)
 
 struct shrinking {
 	enum lie (*lie)(const struct op *op);
-	unsigned trials; /* left */
+	unsigned trials;  /* left */
+	unsigned repeats; /* of each script */
 	struct failure *f;
 };
 
 static bool fails(struct shrinking *g, const struct script *s)
 {
-	unsigned repeats = 1;
 	struct failure f;
 
-	for (size_t i = 0; i < s->n; i++)
-		if (s->ops[i].thread)
-			repeats = REPEATS;
-	for (unsigned i = 0; i < repeats && g->trials; i++) {
+	for (unsigned i = 0; i < g->repeats && g->trials; i++) {
 		struct trial trial = trial_start(s, g->lie, true);
 
 		g->trials--;
@@ -162,6 +159,18 @@ static bool fails(struct shrinking *g, const struct script *s)
 			return true;
 		}
 	}
+	return false;
+}
+
+/* Whether it may also pass. */
+static bool is_unsteady(struct shrinking *g, const struct script *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (s->ops[i].thread)
+			return true;
+	for (unsigned i = 0; i < 3; i++)
+		if (!fails(g, s))
+			return true;
 	return false;
 }
 
@@ -246,8 +255,12 @@ static void lower(struct shrinking *g, struct script *s)
 void model_shrink(struct script *s, enum lie (*lie)(const struct op *op), unsigned trials,
 		  struct failure *f)
 {
-	struct shrinking g = {.lie = lie, .trials = trials, .f = f};
+	struct shrinking g = {.lie = lie, .trials = trials, .repeats = 1, .f = f};
 	struct failure first = *f;
+
+	if (is_unsteady(&g, s))
+		g.repeats = REPEATS;
+	*f = first;
 
 	/* Nothing after the operation that failed; with threads, after its section. */
 	if (f->at < s->n) {
