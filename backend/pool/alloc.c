@@ -525,6 +525,7 @@ struct chunk *alloc_take_empty(struct txg_sync *s)
 	struct chunk_space *cs;
 
 	pthread_mutex_lock(&a->lock);
+	alloc_refresh(s->pool);
 	TAILQ_FOREACH(cs, &a->empty, empty_link)
 	{
 		struct group_space *g = &a->groups[cs->chunk->group];
@@ -533,6 +534,10 @@ struct chunk *alloc_take_empty(struct txg_sync *s)
 		if (cs->touched || cs->made == s->txg || cs == g->current[BLOCK_DATA] ||
 		    cs == g->current[BLOCK_META])
 			continue;
+		/* Its slabs are nobody's for some commits. */
+		if (group_usable(s->pool, cs->chunk->group) &&
+		    !reserve_spares(a, cs->chunk->sectors, (uint64_t)cs->free_windows * WINDOW))
+			break;
 		chunk = cs->chunk;
 		space_checked(a, cs);
 		set_empty(a, cs, false);

@@ -88,6 +88,9 @@ void space_changed(struct alloc *a, struct chunk_space *cs, uint64_t since);
 
 /* Waits for discards, then forgets what is deferred. */
 void defer_destroy(struct pool *pool);
+/* Whether reservations can do without so much of what is free (large: in whole windows); then it
+   is taken off until alloc_refresh(). Lock held. */
+bool reserve_spares(struct alloc *a, uint64_t sectors, uint64_t large);
 /* Gives the txg's reservations back. */
 void reserve_settle(struct pool *pool, uint64_t txg);
 

@@ -84,6 +84,21 @@ bool alloc_reserve_ahead(struct pool *pool, uint64_t txg, uint64_t bytes)
 	return true;
 }
 
+bool reserve_spares(struct alloc *a, uint64_t sectors, uint64_t large)
+{
+	uint64_t slop = slop_sectors(atomic_load(&a->size)), reserved;
+	/* Who reserves from now on sees what is left, or is seen here. */
+	uint64_t free_left = atomic_fetch_sub(&a->free, sectors) - sectors;
+	uint64_t large_left = atomic_fetch_sub(&a->large, large) - large;
+
+	reserved = atomic_load(&a->reserved_total) / SECTOR_SIZE + 1;
+	if (free_left >= reserved + slop && large_left >= 2 * reserved)
+		return true;
+	atomic_fetch_add(&a->free, sectors);
+	atomic_fetch_add(&a->large, large);
+	return false;
+}
+
 void reserve_settle(struct pool *pool, uint64_t txg)
 {
 	struct alloc *a = pool->alloc;
