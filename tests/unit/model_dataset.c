@@ -229,7 +229,7 @@ static const char *get(struct model *m, const struct op *op, const struct outcom
 			 : from == dataset ? TARN_PROP_LOCAL
 					   : TARN_PROP_INHERITED,
 			 path);
-	if (strlen(want) != seen->len || memcmp(want, seen->data, seen->len))
+	if (strlen(want) != seen->len || (seen->len && memcmp(want, seen->data, seen->len)))
 		return model_wrong("says '%.*s', should say '%s'", (int)seen->len,
 				   (char *)seen->data, want);
 	return NULL;
@@ -261,7 +261,7 @@ static const char *list(struct model *m, const struct op *op, const struct outco
 		strcat(want, paths[i]);
 		strcat(want, "\n");
 	}
-	if (strlen(want) != seen->len || memcmp(want, seen->data, seen->len))
+	if (strlen(want) != seen->len || (seen->len && memcmp(want, seen->data, seen->len)))
 		return model_wrong("lists '%.*s', should list '%s'", (int)seen->len,
 				   (char *)seen->data, want);
 	return NULL;
