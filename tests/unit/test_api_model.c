@@ -172,12 +172,16 @@ static void test_finds_crashes(void **state)
 static void test_finds_lost_updates(void **state)
 {
 	(void)state;
+	if (SLOWER > 1)
+		skip(); /* it proves the test, not the engine, and takes long */
 	must_find(PROFILE_PARALLEL, 600, 6, loses_updates);
 }
 
 static void test_finds_torn_writes(void **state)
 {
 	(void)state;
+	if (SLOWER > 1)
+		skip(); /* it proves the test, not the engine, and takes long */
 	must_find(PROFILE_PARALLEL, 1000, 8, tears_writes);
 }
 
