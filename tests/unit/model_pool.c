@@ -51,6 +51,19 @@ static int open_root(struct model_pool *p)
 	return rc ? failed(p, "dataset open", strerror(-rc)) : 0;
 }
 
+const char *model_pool_dir;
+
+void model_pool_dir_remove(const char *dir)
+{
+	char path[96];
+
+	for (uint32_t i = 0; i < MODEL_DEVS; i++) {
+		snprintf(path, sizeof(path), "%s/disk%u", dir, i);
+		unlink(path);
+	}
+	rmdir(dir);
+}
+
 static int make_device(struct model_pool *p, uint32_t i, uint64_t bytes)
 {
 	char dir[sizeof(p->dir)];
@@ -93,8 +106,8 @@ int model_pool_create(struct model_pool *p, unsigned layout, uint64_t megabytes,
 
 	*p = (struct model_pool){.mirror = layout == LAYOUT_MIRROR,
 				 .ndevs = layout == LAYOUT_SINGLE ? 1 : 2};
-	strcpy(p->dir, "/var/tmp/tarn-test-XXXXXX");
-	if (!mkdtemp(p->dir))
+	strcpy(p->dir, model_pool_dir ? model_pool_dir : MODEL_POOL_DIR);
+	if (!model_pool_dir && !mkdtemp(p->dir))
 		return failed(p, p->dir, strerror(errno));
 	for (uint32_t i = 0; i < p->ndevs && !rc; i++)
 		rc = make_device(p, i, megabytes << 20);
@@ -236,12 +249,11 @@ void model_pool_remove(struct model_pool *p)
 	if (p->engine)
 		tarn_engine_destroy(p->engine);
 	for (uint32_t i = 0; i < MODEL_DEVS; i++) {
-		if (media[i].path)
-			unlink(media[i].path);
 		if (media[i].sim)
 			sim_destroy(media[i].sim);
 		media[i].path = NULL;
 		media[i].sim = NULL;
 	}
-	rmdir(p->dir);
+	if (!model_pool_dir)
+		model_pool_dir_remove(p->dir);
 }

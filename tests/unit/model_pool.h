@@ -29,6 +29,11 @@ struct model_pool {
 	char error[800]; /* of what failed */
 };
 
+/* Where a pool's (empty) files are, in a folder of this process's. */
+#define MODEL_POOL_DIR "/var/tmp/tarn-test-XXXXXX"
+extern const char *model_pool_dir; /* NULL: each pool makes and removes one */
+void model_pool_dir_remove(const char *dir);
+
 /* All: 0, or -1 with p->error. */
 int model_pool_create(struct model_pool *p, unsigned layout, uint64_t megabytes,
 		      uint64_t recordsize);

@@ -43,13 +43,15 @@ static struct trial begin(struct source *source, enum lie (*lie)(const struct op
 	int fds[2];
 
 	fflush(NULL);
-	if (pipe2(fds, O_CLOEXEC))
+	strcpy(trial.dir, MODEL_POOL_DIR);
+	if (!mkdtemp(trial.dir) || pipe2(fds, O_CLOEXEC))
 		abort();
 	trial.pid = fork();
 	if (trial.pid < 0)
 		abort();
 	if (trial.pid == 0) {
 		close(fds[0]);
+		model_pool_dir = trial.dir;
 		child_run(source, lie, quiet, fds[1]);
 	}
 	close(fds[1]);
@@ -127,6 +129,7 @@ bool trial_end(const struct trial *trial, struct failure *f)
 	while (waitpid(trial->pid, &status, 0) < 0)
 		if (errno != EINTR)
 			abort();
+	model_pool_dir_remove(trial->dir);
 	if (told)
 		return false;
 	f->at = SIZE_MAX;

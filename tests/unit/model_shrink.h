@@ -14,6 +14,7 @@
 struct trial {
 	pid_t pid;
 	int fd;
+	char dir[64]; /* of its pool; also a crash leaves nothing behind */
 };
 
 /* What a random run did, readable also when its process is gone. */
