@@ -119,7 +119,7 @@ int fs_read(struct fs *fs, const void *key, uint32_t klen, void *buf, uint32_t m
 		return err;
 	if (v.obj) {
 		tree_val_put(&v);
-		return -EIO;
+		return -EBUSY;
 	}
 	if (v.kind == SLOT_BLOCK || v.len < min || v.len > max)
 		return -EIO;

@@ -367,7 +367,9 @@ static int inode_load(struct fs *fs, struct tarn_inode *inode)
 		err = inode_record_validate(&rec, len);
 	if (!err)
 		inode_take(inode, &rec);
-	return err == -ENOENT ? -ESTALE : err;
+	/* In memory, and not in the table: a new inode of that number is just being made
+	   (inode_insert()), and who asks for it has the handle of an older one. */
+	return err == -ENOENT || err == -EBUSY ? -ESTALE : err;
 }
 
 /* Finds the inode or puts a placeholder in its place; referenced. */
@@ -452,7 +454,7 @@ static int number_check(struct op *op, uint64_t ino)
 	uint32_t klen = key_make(key, ino, KEY_INODE), len;
 	int err = fs_read(op->fs, key, klen, NULL, 0, 0, &len, &op->miss);
 
-	return err == -ENOENT ? 0 : err ? err : -EIO;
+	return err == -ENOENT ? 0 : !err || err == -EBUSY ? -EIO : err;
 }
 
 int inode_new_prepare(struct op *op, struct tarn_inode **inode)

@@ -70,7 +70,9 @@ void op_del(struct op *op, const void *key, uint32_t klen);
 void op_put_unlogged(struct op *op, const void *key, uint32_t klen, const void *val, uint32_t vlen);
 void op_del_unlogged(struct op *op, const void *key, uint32_t klen);
 
-/* tree_get() for SLOT_VALUE and SLOT_LARGE, at any time. -EIO if the length is out of bounds. */
+/* tree_get() for SLOT_VALUE and SLOT_LARGE, at any time. -EIO if the length is out of bounds;
+   -EBUSY for a record whose authority is in memory (versioned.h): its owner should have been found
+   there. */
 int fs_read(struct fs *fs, const void *key, uint32_t klen, void *buf, uint32_t min, uint32_t max,
 	    uint32_t *len, struct tree_miss *miss);
 

@@ -925,7 +925,9 @@ static void cookies_pass_over_those_of_child_datasets(void **state)
 
 	(void)state;
 	alock_write(&root->lock);
+	pthread_mutex_lock(&root->versioned.lock); /* the sync reads the record */
 	root->rec.next_cookie = CHILD_COOKIE - 2;
+	pthread_mutex_unlock(&root->versioned.lock);
 	alock_unlock(&root->lock);
 	fill(root, "c", 0, 4);
 	assert_int_equal(tarn_dataset_create(f.engine, FIXTURE_POOL "/kid", NULL, 0, false, &err),
@@ -1142,6 +1144,63 @@ static void parallel_creates_share_a_directory(void **state)
 	tarn_inode_put(dir);
 }
 
+/* Numbers go to new files again and again while somebody knocks with the handles of older ones:
+   they are stale, at any moment of a file's making and removal. */
+static atomic_bool made;
+static atomic_ullong latest; /* number */
+
+static void *turnover(void *arg)
+{
+	struct worker *w = arg;
+	char name[16];
+
+	sprintf(name, "t%u", w->number);
+	for (unsigned i = 0; i < 4000; i++) {
+		struct tarn_inode *inode;
+
+		assert_int_equal(make(NULL, w->dir, name, TARN_REG, 0644, &inode), 0);
+		atomic_store(&latest, tarn_inode_number(inode));
+		tarn_inode_put(inode);
+		assert_int_equal(drop(NULL, w->dir, name), 0);
+	}
+	return NULL;
+}
+
+static void *knock(void *arg)
+{
+	struct worker *w = arg;
+
+	while (!atomic_load(&made))
+		for (uint64_t ino = atomic_load(&latest), end = ino + 4; ino < end; ino++) {
+			struct tarn_inode *got;
+
+			if (ino != tarn_inode_number(w->dir))
+				assert_int_equal(tarn_inode_get(f.ds, ino, 1, &got), -ESTALE);
+		}
+	return NULL;
+}
+
+static void stale_handles_stay_stale_while_numbers_are_taken(void **state)
+{
+	struct tarn_inode *dir = dir_new(root, "turnover", 0755);
+	struct worker w[4] = {0};
+
+	(void)state;
+	atomic_store(&made, false);
+	for (unsigned i = 0; i < 4; i++) {
+		w[i] = (struct worker){.number = i, .dir = dir};
+		assert_int_equal(
+		    pthread_create(&w[i].thread, NULL, i < 2 ? turnover : knock, &w[i]), 0);
+	}
+	pthread_join(w[0].thread, NULL);
+	pthread_join(w[1].thread, NULL);
+	atomic_store(&made, true);
+	pthread_join(w[2].thread, NULL);
+	pthread_join(w[3].thread, NULL);
+	assert_int_equal(drop(NULL, root, "turnover"), 0);
+	tarn_inode_put(dir);
+}
+
 /* A few names in a few directories, all moved, made and removed by everybody: each call may
    fail in the ways that the race allows, and tarnck has the last word. */
 static void *racer(void *arg)
@@ -1286,6 +1345,7 @@ int main(void)
 	    cmocka_unit_test(an_export_may_come_between_the_steps_of_a_removal),
 	    cmocka_unit_test(numbers_are_dense_and_come_back),
 	    cmocka_unit_test(parallel_creates_share_a_directory),
+	    cmocka_unit_test(stale_handles_stay_stale_while_numbers_are_taken),
 	    cmocka_unit_test(everything_races_with_everything),
 	};
 
