@@ -471,9 +471,11 @@ static struct chunk *chunk_of_record(struct pool *pool, uint64_t id, const struc
 		col->slab = r->cols[i].slab;
 		col->generation = r->cols[i].generation;
 		atomic_init(&col->stale, r->cols[i].stale);
-		/* A column whose device is here without the claim has lost its slab. */
-		if (!r->cols[i].stale && pool->devs[col->dev].slabs &&
+		/* A column whose device is here without the claim has lost its slab: it may be
+		   another chunk's by now. */
+		if (col->slab != CHUNK_NO_SLAB && pool->devs[col->dev].slabs &&
 		    !claimed(pool->chunks, c, i)) {
+			col->slab = CHUNK_NO_SLAB;
 			atomic_store(&col->stale, true);
 			mark_dirty(pool->chunks, c);
 		}

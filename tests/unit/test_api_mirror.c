@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-enum { FILES = 40, FILE_MAX_SIZE = 400000, LABEL_AREA = 1 << 20 };
+enum { FILES = 40, FILE_MAX_SIZE = 400000, LABEL_AREA = 1 << 20, SLAB_TABLE = 8192 };
 #define DEV_BYTES (192ull << 20)
 
 struct file {
@@ -288,6 +288,41 @@ static void test_mishaps(void **state)
 	rmdir(m.f.dir);
 }
 
+/* A change of the pool that waits for its txg. */
+static void commit(struct mirror *m)
+{
+	const struct tarn_prop comment = {.name = "comment", .value = "x"};
+	struct tarn_error err = {0};
+
+	assert_int_equal(tarn_dataset_set(m->f.engine, FIXTURE_POOL, &comment, 1, &err), 0);
+}
+
+/* A device that no longer knows which slab is whose: its copies are lost, and no slab of it may be
+   given back by who held it before, for it has a new owner by then. */
+static void test_lost_slab_table(void **state)
+{
+	static const uint8_t zeros[SLAB_TABLE];
+	struct mirror m = {0};
+
+	(void)state;
+	m.random = test_seed();
+	fixture_begin(&m.f, 2, DEV_BYTES, true, NULL);
+	change_files(&m, 60);
+	for (unsigned round = 0; round < 4; round++) {
+		export_pool(&m);
+		overwrite(m.f.path[m.victim], LABEL_AREA, zeros, sizeof(zeros));
+		import_pool(&m);
+		verify_files(&m);
+		/* Old chunks go, new ones come. */
+		for (unsigned txg = 0; txg < 8; txg++) {
+			change_files(&m, 40);
+			commit(&m);
+		}
+		verify_files(&m);
+	}
+	fixture_end(&m.f);
+}
+
 static void copy_file(const char *from, const char *to)
 {
 	static uint8_t buf[1 << 20];
@@ -412,6 +447,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_mishaps),
+	    cmocka_unit_test(test_lost_slab_table),
 	    cmocka_unit_test(test_old_copies),
 	    cmocka_unit_test(test_two_histories),
 	};
