@@ -43,6 +43,18 @@ static int add(struct request *rq)
 	return r;
 }
 
+static int remove_device(struct request *rq)
+{
+	const char *name = take_string(rq), *device = take_string(rq);
+	int r = take_options(rq);
+
+	if (!r)
+		r = tarn_pool_remove(rq->engine, name, device, request_flags(rq), &rq->error);
+	if (!r)
+		request_record(rq, name);
+	return r;
+}
+
 static int destroy(struct request *rq)
 {
 	const char *name = take_string(rq);
@@ -266,7 +278,7 @@ static int status(struct request *rq)
 	const char *name = take_string(rq);
 	struct tarn_pool_status *s;
 	struct out dict;
-	struct out_array groups;
+	struct out_array groups, logs;
 	int r = tarn_pool_status(rq->engine, name, &s);
 
 	if (r)
@@ -277,6 +289,10 @@ static int status(struct request *rq)
 	for (uint32_t i = 0; i < s->ngroups; i++)
 		put_group(&groups.array, s, &s->groups[i]);
 	put_entry_close(&dict, &groups);
+	put_entry_open(&dict, "logs", "a{sv}", &logs);
+	for (uint32_t i = 0; i < s->nlogs; i++)
+		put_group(&logs.array, s, &s->logs[i]);
+	put_entry_close(&dict, &logs);
 	put_close(&rq->out, &dict);
 	tarn_pool_status_free(s);
 	return 0;
@@ -382,10 +398,11 @@ const struct method dbus_pool_methods[] = {
     {INTERFACE, "Create", "name:s " GROUPS " properties:a{ss} " OPTIONS, "",
      "force dry_run command", false, create},
     {INTERFACE, "Add", "name:s " GROUPS " " OPTIONS, "", "force dry_run command", false, add},
+    {INTERFACE, "Remove", "name:s device:s " OPTIONS, "", "dry_run command", false, remove_device},
     {INTERFACE, "Destroy", "name:s " OPTIONS, "", "force dry_run", false, destroy},
     {INTERFACE, "Scan", "paths:as", "pools:aa{sv}", NULL, false, scan},
     {INTERFACE, "Import", "pool:s paths:as " OPTIONS, "name:s",
-     "force dry_run read_only rewind new_name command", false, import},
+     "force dry_run read_only rewind drop_log new_name command", false, import},
     {INTERFACE, "Export", "name:s " OPTIONS, "", "force dry_run command", false, export},
     {INTERFACE, "List", "", "pools:aa{sv}", NULL, true, list},
     {INTERFACE, "Status", "name:s", "pool:a{sv}", NULL, true, status},

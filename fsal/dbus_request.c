@@ -90,14 +90,22 @@ struct tarn_prop *take_props(struct request *rq, uint32_t *n)
 	return props;
 }
 
-static int group_kind(struct request *rq, const char *name, enum tarn_group_kind *kind)
+static int group_kind(struct request *rq, const char *name, struct tarn_group_spec *group)
 {
-	if (!strcmp(name, "single"))
-		*kind = TARN_GROUP_SINGLE;
-	else if (!strcmp(name, "mirror"))
-		*kind = TARN_GROUP_MIRROR;
+	const char *kind = name;
+
+	if (!strncmp(name, "log ", 4)) {
+		group->class = TARN_CLASS_LOG;
+		kind += 4;
+	}
+	if (!strcmp(kind, "single"))
+		group->kind = TARN_GROUP_SINGLE;
+	else if (!strcmp(kind, "mirror"))
+		group->kind = TARN_GROUP_MIRROR;
 	else
-		return request_fail(rq, -EINVAL, "unknown kind of group '%s': use single or mirror",
+		return request_fail(rq, -EINVAL,
+				    "unknown kind of group '%s': use single or mirror, or one of "
+				    "these after 'log '",
 				    name);
 	return 0;
 }
@@ -114,7 +122,7 @@ struct tarn_group_spec *take_groups(struct request *rq, uint32_t *n)
 		DBusMessageIter fields;
 
 		dbus_message_iter_recurse(&array, &fields);
-		if (group_kind(rq, next_string(&fields), &groups[i].kind))
+		if (group_kind(rq, next_string(&fields), &groups[i]))
 			return NULL;
 		groups[i].paths = next_strings(rq, &fields, &groups[i].ndevs);
 		if (!groups[i].paths)
@@ -137,10 +145,11 @@ static const struct {
     OPTION(DBUS_TYPE_BOOLEAN, force),     OPTION(DBUS_TYPE_BOOLEAN, dry_run),
     OPTION(DBUS_TYPE_BOOLEAN, recursive), OPTION(DBUS_TYPE_BOOLEAN, parents),
     OPTION(DBUS_TYPE_BOOLEAN, raw),       OPTION(DBUS_TYPE_BOOLEAN, read_only),
-    OPTION(DBUS_TYPE_BOOLEAN, rewind),    OPTION(DBUS_TYPE_STRING, command),
-    OPTION(DBUS_TYPE_STRING, new_name),   OPTION(DBUS_TYPE_STRING, after),
-    OPTION(DBUS_TYPE_UINT64, first),      OPTION(DBUS_TYPE_UINT64, limit),
-    OPTION(DBUS_TYPE_UINT64, arc_max),    OPTION(DBUS_TYPE_UINT64, dirty_max),
+    OPTION(DBUS_TYPE_BOOLEAN, rewind),    OPTION(DBUS_TYPE_BOOLEAN, drop_log),
+    OPTION(DBUS_TYPE_STRING, command),    OPTION(DBUS_TYPE_STRING, new_name),
+    OPTION(DBUS_TYPE_STRING, after),      OPTION(DBUS_TYPE_UINT64, first),
+    OPTION(DBUS_TYPE_UINT64, limit),      OPTION(DBUS_TYPE_UINT64, arc_max),
+    OPTION(DBUS_TYPE_UINT64, dirty_max),
 #undef OPTION
 };
 
@@ -200,7 +209,7 @@ int request_flags(const struct request *rq)
 {
 	return (rq->options.force ? TARN_FORCE : 0) | (rq->options.dry_run ? TARN_DRY_RUN : 0) |
 	       (rq->options.read_only ? TARN_READ_ONLY : 0) |
-	       (rq->options.rewind ? TARN_REWIND : 0);
+	       (rq->options.rewind ? TARN_REWIND : 0) | (rq->options.drop_log ? TARN_DROP_LOG : 0);
 }
 
 uint32_t request_limit(const struct request *rq)

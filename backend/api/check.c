@@ -14,24 +14,31 @@
 
 /* ---- shape ---- */
 
-static int check_shape(const struct tarn_group_spec *specs, uint32_t n, struct tarn_error *err)
+static int check_shape(const struct tarn_group_spec *specs, uint32_t n,
+		       const struct pool_group *like, struct tarn_error *err)
 {
-	uint32_t ndevs = 0;
+	uint32_t ndevs[] = {0, 0}, groups[] = {0, 0}; /* by class */
 
 	if (n < 1)
 		return fail(err, -EINVAL, "no devices were given");
-	for (uint32_t g = 0; g < n && g <= POOL_GROUPS_MAX; g++) {
+	for (uint32_t g = 0; g < n && g <= POOL_GROUPS_MAX + POOL_LOGS_MAX; g++) {
 		if (specs[g].kind == TARN_GROUP_SINGLE && specs[g].ndevs != 1)
 			return fail(err, -EINVAL, "a single device stands for itself");
 		if (specs[g].kind == TARN_GROUP_MIRROR &&
 		    (specs[g].ndevs < 2 || specs[g].ndevs > POOL_MIRROR_MAX))
 			return fail(err, -EINVAL, "a mirror has 2 to %d devices, not %u",
 				    POOL_MIRROR_MAX, specs[g].ndevs);
-		ndevs += specs[g].ndevs;
+		ndevs[specs[g].class] += specs[g].ndevs;
+		groups[specs[g].class]++;
 	}
-	if (n > POOL_GROUPS_MAX || ndevs > POOL_DEVS_MAX)
+	if (groups[TARN_CLASS_LOG] > POOL_LOGS_MAX || ndevs[TARN_CLASS_LOG] > POOL_LOG_DEVS_MAX)
+		return fail(err, -E2BIG, "a pool has at most %d groups of %d log devices in all",
+			    POOL_LOGS_MAX, POOL_LOG_DEVS_MAX);
+	if (groups[TARN_CLASS_DATA] > POOL_GROUPS_MAX || ndevs[TARN_CLASS_DATA] > POOL_DEVS_MAX)
 		return fail(err, -E2BIG, "a pool has at most %d groups and %d devices",
 			    POOL_GROUPS_MAX, POOL_DEVS_MAX);
+	if (!like && !groups[TARN_CLASS_DATA])
+		return fail(err, -EINVAL, "no devices for data were given, only log devices");
 	return 0;
 }
 
@@ -43,16 +50,20 @@ static const char *redundancy(enum tarn_group_kind kind)
 static int check_same_redundancy(const struct tarn_group_spec *specs, uint32_t n,
 				 const struct pool_group *like, struct tarn_error *err)
 {
-	enum tarn_group_kind kind = like ? like->kind : specs[0].kind;
-	uint32_t ndevs = like ? like->ndevs : specs[0].ndevs;
+	struct pool_group first = like ? *like : (struct pool_group){0};
 
 	for (uint32_t g = 0; g < n; g++) {
-		if (specs[g].kind == kind && specs[g].ndevs == ndevs)
+		if (specs[g].class == TARN_CLASS_LOG)
+			continue;
+		if (!first.ndevs)
+			first = (struct pool_group){.kind = specs[g].kind, .ndevs = specs[g].ndevs};
+		if (specs[g].kind == first.kind && specs[g].ndevs == first.ndevs)
 			continue;
 		return fail(err, -EINVAL,
 			    "mixed redundancy: %s of %u and %s of %u in one pool; -f does it all "
 			    "the same",
-			    redundancy(kind), ndevs, redundancy(specs[g].kind), specs[g].ndevs);
+			    redundancy(first.kind), first.ndevs, redundancy(specs[g].kind),
+			    specs[g].ndevs);
 	}
 	return 0;
 }
@@ -228,15 +239,17 @@ static int allocate(const struct tarn_group_spec *specs, uint32_t n, struct chec
 	for (uint32_t i = 0; i < c->ndevs; i++)
 		c->devs[i].path = c->paths[i];
 	for (uint32_t g = 0; g < n; at += specs[g++].ndevs)
-		c->groups[g] = (struct pool_new_group){
-		    .kind = specs[g].kind, .ndevs = specs[g].ndevs, .devs = &c->devs[at]};
+		c->groups[g] = (struct pool_new_group){.kind = specs[g].kind,
+						       .ndevs = specs[g].ndevs,
+						       .devs = &c->devs[at],
+						       .class = specs[g].class};
 	return 0;
 }
 
 int check_groups(const struct tarn_group_spec *specs, uint32_t n, const struct pool_group *like,
 		 int flags, struct checked_groups *out, struct tarn_error *err)
 {
-	int rc = check_shape(specs, n, err);
+	int rc = check_shape(specs, n, like, err);
 
 	memset(out, 0, sizeof(*out));
 	if (!rc && !(flags & TARN_FORCE))

@@ -19,7 +19,7 @@ struct checked_groups {
 
 /*
  * like: a group that the pool has already, NULL for a new pool; without TARN_FORCE the new ones
- * must have its redundancy. On failure nothing is left open.
+ * must have its redundancy, but for log devices. On failure nothing is left open.
  */
 int check_groups(const struct tarn_group_spec *specs, uint32_t n, const struct pool_group *like,
 		 int flags, struct checked_groups *out, struct tarn_error *err);

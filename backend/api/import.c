@@ -30,7 +30,7 @@ static void put_candidate(const struct scan *scan, const struct label *label,
 	strcpy(out->host, label->host);
 	out->guid = label->pool_guid;
 	out->active = label->state == LABEL_ACTIVE;
-	out->devs_total = label->ndevs;
+	out->devs_total = label->ndevs + label_log_devs(label);
 	out->importable = true;
 	for (uint32_t g = 0; g < label->ngroups; g++) {
 		const struct label_group *group = &label->groups[g];
@@ -42,6 +42,8 @@ static void put_candidate(const struct scan *scan, const struct label *label,
 		out->devs_found += found;
 		out->importable &= found > 0;
 	}
+	for (uint32_t i = 0; i < label_log_devs(label); i++)
+		out->devs_found += present(scan, label->pool_guid, label->log_devs[i].guid);
 	for (size_t i = 0; i < scan->n; i++) {
 		const struct scan_dev *d = &scan->devs[i];
 
@@ -304,7 +306,9 @@ static int try_read_only(struct attempt *a, struct tarn_error *err)
 	bool opened;
 	int rc;
 
-	reading.flags = (a->flags & TARN_FORCE) | TARN_READ_ONLY;
+	reading.flags = (a->flags & (TARN_FORCE | TARN_DROP_LOG)) | TARN_READ_ONLY;
+	if (!(a->flags & TARN_READ_ONLY))
+		reading.flags |= TARN_DRY_RUN;
 	for (;; reading.skip++) {
 		if (reading.skip)
 			reading.flags |= TARN_REWIND;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "api/check.h"
@@ -7,6 +8,7 @@
 #include "api/prop.h"
 #include "fs/fs.h"
 #include "pool/config.h"
+#include "pool/ilog.h"
 
 static bool imported(struct tarn_engine *engine, const char *name)
 {
@@ -141,8 +143,11 @@ static int add(struct engine_pool *p, struct checked_groups *c, int flags, struc
 	rc = pool_add_groups(p->pool, c->groups, c->ngroups);
 	checked_free(c, false);
 	if (rc == -E2BIG)
-		return fail(err, rc, "pool '%s' would have more than %d groups or %d devices",
-			    p->name, POOL_GROUPS_MAX, POOL_DEVS_MAX);
+		return fail(err, rc,
+			    "pool '%s' would have more than %d groups, %d devices, %d groups of "
+			    "log devices or %d of these",
+			    p->name, POOL_GROUPS_MAX, POOL_DEVS_MAX, POOL_LOGS_MAX,
+			    POOL_LOG_DEVS_MAX);
 	return rc ? fail(err, rc, "pool '%s' can't be extended: %s", p->name, strerror(-rc)) : 0;
 }
 
@@ -162,6 +167,75 @@ int tarn_pool_add(struct tarn_engine *engine, const char *name,
 		rc = rc ? rc : add(p, &c, flags, err);
 		if (!rc && !(flags & TARN_DRY_RUN))
 			engine_pool_tell(engine, p, true);
+		engine_pool_put(engine, p);
+	}
+	pthread_mutex_unlock(&engine->admin);
+	return rc;
+}
+
+/* ---- remove ---- */
+
+/* A device may have many names. */
+static bool same_path(const char *a, const char *b)
+{
+	char *real_a, *real_b;
+	bool same = strcmp(a, b) == 0;
+
+	if (same)
+		return true;
+	real_a = realpath(a, NULL);
+	real_b = realpath(b, NULL);
+	same = real_a && real_b && strcmp(real_a, real_b) == 0;
+	free(real_a);
+	free(real_b);
+	return same;
+}
+
+/* The group that is called so: by its only device, or as a mirror. */
+static int find_log(const struct pool *pool, const char *device, uint32_t *out,
+		    struct tarn_error *err)
+{
+	char name[32];
+
+	for (uint32_t g = 0; g < pool->nlogs; g++) {
+		const struct log_group *log = pool->logs[g];
+
+		*out = g;
+		snprintf(name, sizeof(name), "mirror-%u", pool->ngroups + g);
+		if (log->ndevs == 1 ? same_path(log->devs[0].path, device)
+				    : strcmp(name, device) == 0)
+			return 0;
+		for (uint32_t i = 0; i < log->ndevs; i++) {
+			if (same_path(log->devs[i].path, device))
+				return fail(err, -EINVAL,
+					    "'%s' is one half of a mirror; '%s' removes all of it",
+					    device, name);
+		}
+	}
+	return fail(err, -ENOENT,
+		    "'%.200s' is no log device of pool '%s'; only log devices can be removed",
+		    device, pool->name);
+}
+
+int tarn_pool_remove(struct tarn_engine *engine, const char *name, const char *device, int flags,
+		     struct tarn_error *err)
+{
+	struct engine_pool *p;
+	uint32_t index = 0;
+	int rc;
+
+	pthread_mutex_lock(&engine->admin);
+	rc = get(engine, name, &p, err);
+	if (!rc) {
+		rc = check_writable(p, err);
+		rc = rc ? rc : find_log(p->pool, device, &index, err);
+		if (!rc && !(flags & TARN_DRY_RUN)) {
+			rc = pool_remove_log(p->pool, index);
+			if (rc)
+				fail(err, rc, "'%s' can't be removed: %s", device, strerror(-rc));
+			else
+				engine_pool_tell(engine, p, true);
+		}
 		engine_pool_put(engine, p);
 	}
 	pthread_mutex_unlock(&engine->admin);
@@ -228,21 +302,38 @@ int tarn_pool_export(struct tarn_engine *engine, const char *name, int flags,
 
 /* ---- clear ---- */
 
+/* Whether it came back into use. */
+static bool clear_dev(struct pool *pool, struct pool_dev *dev, int *result, struct tarn_error *err)
+{
+	atomic_store(&dev->read_errors, 0);
+	atomic_store(&dev->write_errors, 0);
+	atomic_store(&dev->checksum_errors, 0);
+	if (atomic_load(&dev->state) != TARN_DEV_FAULTED)
+		return false;
+	if (!pool_dev_restore(pool, dev))
+		return true;
+	*result = fail(err, -ENXIO, "device '%s' still does not work", dev->path);
+	return false;
+}
+
 static int clear(struct pool *pool, struct tarn_error *err)
 {
 	uint32_t ndevs = __atomic_load_n(&pool->ndevs, __ATOMIC_ACQUIRE);
+	bool log_back = false;
 	int rc = 0;
 
-	for (uint32_t i = 0; i < ndevs; i++) {
-		struct pool_dev *dev = &pool->devs[i];
-
-		atomic_store(&dev->read_errors, 0);
-		atomic_store(&dev->write_errors, 0);
-		atomic_store(&dev->checksum_errors, 0);
-		if (atomic_load(&dev->state) == TARN_DEV_FAULTED && pool_dev_restore(pool, dev))
-			rc = fail(err, -ENXIO, "device '%s' still does not work", dev->path);
+	for (uint32_t i = 0; i < ndevs; i++)
+		clear_dev(pool, &pool->devs[i], &rc, err);
+	for (uint32_t g = 0; g < pool->nlogs; g++) {
+		for (uint32_t i = 0; i < pool->logs[g]->ndevs; i++)
+			log_back |= clear_dev(pool, &pool->logs[g]->devs[i], &rc, err);
 	}
 	atomic_store(&pool->data_errors, 0);
+	if (log_back && !rc) {
+		rc = ilog_renew(pool);
+		if (rc)
+			fail(err, rc, "the intent log can't be moved: %s", strerror(-rc));
+	}
 	return rc;
 }
 

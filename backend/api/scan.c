@@ -24,23 +24,13 @@ static bool known(const struct scan *scan, const struct stat *st)
 	return false;
 }
 
-/* Size of the device as its label has it. */
-static uint64_t label_size(const struct label *label)
-{
-	uint32_t i = 0;
-
-	while (label->devs[i].guid != label->dev_guid) /* label_validate() has seen it */
-		i++;
-	return label->devs[i].size;
-}
-
 static uint64_t newest_txg(struct dev *dev, const struct label *label)
 {
 	struct uberblock *ring = malloc(UBER_RING * sizeof(*ring));
 	uint64_t txg = 0;
 	uint32_t n = 0;
 
-	if (ring && !uber_read(dev, label_size(label), label->pool_guid, ring, &n) && n)
+	if (ring && !uber_read(dev, label_own(label)->size, label->pool_guid, ring, &n) && n)
 		txg = ring[0].txg;
 	free(ring);
 	return txg;
@@ -84,7 +74,7 @@ static int look_at(struct scan *scan, const char *path, const struct stat *st)
 	label = dev_buf_alloc(sizeof(*label));
 	rc = label ? label_read(dev, label) : -ENOMEM;
 	/* The last partition of a disk may show the disk's own back label. */
-	if (!rc && label_size(label) > dev->geo.size)
+	if (!rc && label_own(label)->size > dev->geo.size)
 		rc = -ENOENT;
 	if (!rc)
 		rc = add(scan, path, st, label, newest_txg(dev, label));

@@ -7,6 +7,7 @@
 
 #include "api/engine.h"
 #include "api/prop.h"
+#include "pool/logdev.h"
 
 /* ---- status ---- */
 
@@ -46,7 +47,22 @@ static void put_group(struct pool *pool, uint32_t index, struct tarn_group_statu
 									  : TARN_DEV_FAULTED};
 }
 
-/* ONLINE, DEGRADED or FAULTED. */
+/* Of first_dev on: where its devices stand in the status. logs_lock held. */
+static void put_log(const struct log_group *log, uint32_t first_dev, struct tarn_pool_status *out,
+		    struct tarn_group_status *status)
+{
+	*status = (struct tarn_group_status){.kind = log->kind,
+					     .first_dev = first_dev,
+					     .ndevs = log->ndevs,
+					     .size = log->size - 2 * LABEL_AREA,
+					     .state = log_usable(log, true)    ? TARN_DEV_ONLINE
+						      : log_usable(log, false) ? TARN_DEV_DEGRADED
+									       : TARN_DEV_FAULTED};
+	for (uint32_t i = 0; i < log->ndevs; i++)
+		put_dev(&log->devs[i], &out->devs[first_dev + i]);
+}
+
+/* Without its logs. ONLINE, DEGRADED or FAULTED. */
 static enum tarn_dev_state pool_state(struct pool *pool)
 {
 	uint32_t ndevs = __atomic_load_n(&pool->ndevs, __ATOMIC_ACQUIRE);
@@ -72,6 +88,10 @@ static void put_pool(struct engine_pool *p, struct tarn_pool_status *out)
 	out->read_only = pool->read_only;
 	out->suspended = atomic_load(&pool->suspended);
 	out->state = pool_state(pool);
+	for (uint32_t g = 0; g < out->nlogs && out->state == TARN_DEV_ONLINE; g++) {
+		if (out->logs[g].state != TARN_DEV_ONLINE)
+			out->state = TARN_DEV_DEGRADED;
+	}
 	out->size = space.size;
 	out->allocated = space.allocated;
 	out->free = space.size - space.allocated;
@@ -79,33 +99,48 @@ static void put_pool(struct engine_pool *p, struct tarn_pool_status *out)
 	out->data_errors = atomic_load(&pool->data_errors);
 	for (uint32_t g = 0; g < out->ngroups; g++)
 		put_group(pool, g, &out->groups[g]);
-	for (uint32_t i = 0; i < out->ndevs; i++)
-		put_dev(&pool->devs[i], &out->devs[i]);
+}
+
+/* The pool's devices are counted before its groups of log devices. */
+static int alloc_status(struct pool *pool, struct tarn_pool_status **out)
+{
+	/* Groups are published after their devices. */
+	uint32_t ngroups = __atomic_load_n(&pool->ngroups, __ATOMIC_ACQUIRE);
+	uint32_t ndevs = __atomic_load_n(&pool->ndevs, __ATOMIC_ACQUIRE);
+	struct tarn_pool_status *s;
+
+	s = calloc(1, sizeof(*s) + (ngroups + pool->nlogs) * sizeof(*s->groups) +
+			  (ndevs + log_devs(pool)) * sizeof(*s->devs));
+	if (!s)
+		return -ENOMEM;
+	s->devs = (struct tarn_dev_status *)(s + 1);
+	s->groups = (struct tarn_group_status *)(s->devs + ndevs + log_devs(pool));
+	s->logs = s->groups + ngroups;
+	s->ngroups = ngroups;
+	for (uint32_t i = 0; i < ndevs; i++)
+		put_dev(&pool->devs[i], &s->devs[s->ndevs++]);
+	for (uint32_t g = 0; g < pool->nlogs; g++) {
+		put_log(pool->logs[g], s->ndevs, s, &s->logs[s->nlogs++]);
+		s->ndevs += pool->logs[g]->ndevs;
+	}
+	*out = s;
+	return 0;
 }
 
 int tarn_pool_status(struct tarn_engine *engine, const char *name, struct tarn_pool_status **out)
 {
 	struct engine_pool *p;
-	struct tarn_pool_status *s;
-	uint32_t ngroups, ndevs;
 	int rc = engine_pool_get(engine, name, &p);
 
 	if (rc)
 		return rc;
-	/* Groups are published after their devices. */
-	ngroups = __atomic_load_n(&p->pool->ngroups, __ATOMIC_ACQUIRE);
-	ndevs = __atomic_load_n(&p->pool->ndevs, __ATOMIC_ACQUIRE);
-	s = calloc(1, sizeof(*s) + ngroups * sizeof(*s->groups) + ndevs * sizeof(*s->devs));
-	if (s) {
-		s->devs = (struct tarn_dev_status *)(s + 1);
-		s->groups = (struct tarn_group_status *)(s->devs + ndevs);
-		s->ngroups = ngroups;
-		s->ndevs = ndevs;
-		put_pool(p, s);
-	}
+	pthread_mutex_lock(&p->pool->logs_lock);
+	rc = alloc_status(p->pool, out);
+	pthread_mutex_unlock(&p->pool->logs_lock);
+	if (!rc)
+		put_pool(p, *out);
 	engine_pool_put(engine, p);
-	*out = s;
-	return s ? 0 : -ENOMEM;
+	return rc;
 }
 
 void tarn_pool_status_free(struct tarn_pool_status *status)

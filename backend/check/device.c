@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "check/impl.h"
+#include "pool/ilog.h"
 #include "pool/label.h"
 #include "pool/slab.h"
 
@@ -205,6 +206,59 @@ static void check_table(struct devices *d, const struct pool_dev *dev)
 	}
 }
 
+/* ---- log devices ---- */
+
+/* An export leaves the newest label on each one that works. */
+static bool log_was_away(struct devices *d, const struct pool_dev *dev)
+{
+	for (unsigned copy = 0; copy < 2; copy++)
+		if (!read_label(d, dev, copy) && !label_compare(d->copy[copy], d->best))
+			return false;
+	return d->exported;
+}
+
+static void check_log_dev(struct devices *d, const struct pool_dev *dev)
+{
+	if (!dev->dev)
+		found(d->c, TARN_FOUND_DEVICE, "%s: the log device is missing", dev->path);
+	else if (log_was_away(d, dev))
+		found(d->c, TARN_FOUND_DEVICE, "%s: the log device was away or faulted", dev->path);
+	else
+		check_labels(d, dev);
+}
+
+static void each_log_dev(struct devices *d,
+			 void (*fn)(struct devices *d, const struct pool_dev *dev))
+{
+	struct pool *pool = d->c->pool;
+
+	for (uint32_t g = 0; g < pool->nlogs; g++)
+		for (uint32_t i = 0; i < pool->logs[g]->ndevs; i++)
+			fn(d, &pool->logs[g]->devs[i]);
+}
+
+static void find_best_log(struct devices *d, const struct pool_dev *dev)
+{
+	if (dev->dev)
+		find_best(d, dev);
+}
+
+static void judge_export(struct devices *d, const struct pool_dev *dev)
+{
+	if (dev->dev && !log_was_away(d, dev))
+		d->exported &= labels_exported(d, dev);
+}
+
+static void check_named_logs(struct devices *d)
+{
+	const struct uberblock *uber = &d->c->pool->uber;
+	const char *missing;
+
+	if (uber->log_id && !ilog_readable(d->c->pool, &missing) && !missing[0])
+		found(d->c, TARN_FOUND_UBERBLOCK,
+		      "the newest uberblock names log devices that the pool does not have");
+}
+
 /* ---- all ---- */
 
 static void check_present(struct devices *d)
@@ -228,6 +282,8 @@ static void check_present(struct devices *d)
 		if (dev->dev)
 			check_table(d, dev);
 	}
+	each_log_dev(d, check_log_dev);
+	check_named_logs(d);
 	if (d->best->txg > pool->uber.txg)
 		found(d->c, TARN_FOUND_UBERBLOCK,
 		      "the uberblocks after txg %llu, up to %llu, are lost",
@@ -248,10 +304,12 @@ static void look_around(struct devices *d)
 		if (dev->dev && !d->away[i])
 			find_best(d, dev);
 	}
+	each_log_dev(d, find_best_log);
 	d->exported = true;
 	for (uint32_t i = 0; i < pool->ndevs; i++)
 		if (pool->devs[i].dev && !d->away[i])
 			d->exported &= labels_exported(d, &pool->devs[i]);
+	each_log_dev(d, judge_export);
 }
 
 int check_devices(struct check *c)

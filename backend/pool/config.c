@@ -10,6 +10,7 @@
 #include "pool/chunk.h"
 #include "pool/ilog.h"
 #include "pool/label.h"
+#include "pool/logdev.h"
 #include "pool/slab.h"
 #include "pool/txgs.h"
 
@@ -36,14 +37,14 @@ static void place_slabs(struct pool_dev *dev, uint64_t smallest, uint32_t slab_s
 	dev->slab_count = (smallest - LABEL_AREA - dev->slab_start) >> slab_shift;
 }
 
-static uint64_t usable_size(const struct dev *dev)
+uint64_t pool_usable_size(const struct dev *dev)
 {
 	return dev->geo.size / LABEL_AREA * LABEL_AREA;
 }
 
 /* ---- the object ---- */
 
-static uint64_t random_guid(void)
+uint64_t pool_random_guid(void)
 {
 	uint64_t guid;
 
@@ -61,6 +62,7 @@ struct pool *pool_new(const struct tarn_config *config, struct workq *wq)
 	pool->config = config;
 	pool->wq = wq;
 	pthread_mutex_init(&pool->config_lock, NULL);
+	pthread_mutex_init(&pool->logs_lock, NULL);
 	return pool;
 }
 
@@ -76,6 +78,8 @@ void pool_free(struct pool *pool)
 		slab_table_free(&pool->devs[i]);
 		dev_close(pool->devs[i].dev);
 	}
+	logs_close(pool);
+	pthread_mutex_destroy(&pool->logs_lock);
 	pthread_mutex_destroy(&pool->config_lock);
 	free(pool);
 }
@@ -109,22 +113,28 @@ static void close_new(const struct pool_new_group *groups, uint32_t ngroups)
 
 static int check_new(const struct pool *pool, const struct pool_new_group *groups, uint32_t ngroups)
 {
-	uint64_t ndevs = pool->ndevs;
+	/* By class. */
+	uint64_t ndevs[] = {pool->ndevs, log_devs(pool)}, n[] = {pool->ngroups, pool->nlogs};
 
-	if (ngroups < 1 || ngroups > POOL_GROUPS_MAX - pool->ngroups)
-		return -E2BIG;
 	for (uint32_t g = 0; g < ngroups; g++) {
-		uint32_t n = groups[g].ndevs;
+		uint32_t members = groups[g].ndevs;
 
-		if (groups[g].kind == TARN_GROUP_SINGLE ? n != 1 : n < 2 || n > POOL_MIRROR_MAX)
+		if (groups[g].kind == TARN_GROUP_SINGLE ? members != 1
+							: members < 2 || members > POOL_MIRROR_MAX)
 			return -EINVAL;
-		for (uint32_t i = 0; i < n; i++) {
-			if (usable_size(groups[g].devs[i].dev) < POOL_DEV_MIN)
+		for (uint32_t i = 0; i < members; i++) {
+			if (pool_usable_size(groups[g].devs[i].dev) < POOL_DEV_MIN)
 				return -ENOSPC;
 		}
-		ndevs += n;
+		n[groups[g].class]++;
+		ndevs[groups[g].class] += members;
 	}
-	return ndevs <= POOL_DEVS_MAX ? 0 : -E2BIG;
+	return ngroups && n[TARN_CLASS_DATA] && n[TARN_CLASS_DATA] <= POOL_GROUPS_MAX &&
+		       n[TARN_CLASS_LOG] <= POOL_LOGS_MAX &&
+		       ndevs[TARN_CLASS_DATA] <= POOL_DEVS_MAX &&
+		       ndevs[TARN_CLASS_LOG] <= POOL_LOG_DEVS_MAX
+		   ? 0
+		   : -E2BIG;
 }
 
 /* Fills group number `index` and its devices behind those that are there. */
@@ -135,7 +145,7 @@ static void fill_group(struct pool *pool, uint32_t index, uint32_t first_dev,
 	uint64_t smallest = UINT64_MAX;
 
 	for (uint32_t i = 0; i < from->ndevs; i++) {
-		uint64_t size = usable_size(from->devs[i].dev);
+		uint64_t size = pool_usable_size(from->devs[i].dev);
 
 		smallest = size < smallest ? size : smallest;
 	}
@@ -147,11 +157,11 @@ static void fill_group(struct pool *pool, uint32_t index, uint32_t first_dev,
 		struct pool_dev *dev = &pool->devs[first_dev + i];
 
 		memset(dev, 0, sizeof(*dev));
-		dev->guid = random_guid();
+		dev->guid = pool_random_guid();
 		dev->dev = from->devs[i].dev;
 		dev->index = first_dev + i;
 		dev->group = index;
-		dev->size = usable_size(dev->dev);
+		dev->size = pool_usable_size(dev->dev);
 		pool_set_path(dev, from->devs[i].path);
 		place_slabs(dev, smallest, group->slab_shift);
 	}
@@ -166,46 +176,53 @@ static int prepare_dev(struct pool_dev *dev)
 	return rc ? rc : dev_flush(dev->dev);
 }
 
+/* layout: the pool's with them. */
 static int fill_groups(struct pool *pool, const struct pool_new_group *groups, uint32_t ngroups,
-		       uint32_t *ndevs)
+		       struct label_layout *layout)
 {
-	*ndevs = pool->ndevs;
-	for (uint32_t g = 0; g < ngroups; g++) {
-		fill_group(pool, pool->ngroups + g, *ndevs, &groups[g]);
-		*ndevs += groups[g].ndevs;
-	}
-	for (uint32_t i = pool->ndevs; i < *ndevs; i++) {
-		int rc = prepare_dev(&pool->devs[i]);
+	int rc = 0;
 
-		if (rc)
-			return rc;
+	label_layout(pool, layout);
+	for (uint32_t g = 0; g < ngroups; g++) {
+		if (groups[g].class == TARN_CLASS_LOG) {
+			layout->logs[layout->nlogs] = log_fill(pool, layout, &groups[g]);
+			layout->nlogs++;
+			continue;
+		}
+		fill_group(pool, layout->ngroups++, layout->ndevs, &groups[g]);
+		layout->ndevs += groups[g].ndevs;
 	}
-	return 0;
+	for (uint32_t i = pool->ndevs; i < layout->ndevs && !rc; i++)
+		rc = prepare_dev(&pool->devs[i]);
+	for (uint32_t g = pool->nlogs; g < layout->nlogs && !rc; g++)
+		rc = log_wipe(layout->logs[g]);
+	return rc;
 }
 
 /* From now on other threads see the new groups. */
-static void publish(struct pool *pool, uint32_t ngroups, uint32_t ndevs)
+static void publish(struct pool *pool, const struct label_layout *layout)
 {
-	__atomic_store_n(&pool->ndevs, ndevs, __ATOMIC_RELEASE);
-	__atomic_store_n(&pool->ngroups, ngroups, __ATOMIC_RELEASE);
+	__atomic_store_n(&pool->ndevs, layout->ndevs, __ATOMIC_RELEASE);
+	__atomic_store_n(&pool->ngroups, layout->ngroups, __ATOMIC_RELEASE);
+	logs_publish(pool, layout);
 }
 
 static int init_new(struct pool *pool, const char *name, const struct pool_new_group *groups,
 		    uint32_t ngroups)
 {
-	uint32_t ndevs;
+	struct label_layout layout;
 	int rc;
 
 	strcpy(pool->name, name);
-	pool->guid = random_guid();
+	pool->guid = pool_random_guid();
 	pool->import_counter = 1;
 	pool->first_txg = 1;
 	pool->uber.pool_guid = pool->guid;
 	pool->uber.import_counter = 1;
 	pool->uber.next_chunk = 1;
 	pool->uber.generation = 1;
-	rc = fill_groups(pool, groups, ngroups, &ndevs);
-	publish(pool, ngroups, ndevs);
+	rc = fill_groups(pool, groups, ngroups, &layout);
+	publish(pool, &layout);
 	if (rc)
 		return rc;
 	rc = label_write_all(pool, LABEL_ACTIVE);
@@ -235,9 +252,11 @@ int pool_create(const char *name, const struct pool_new_group *groups, uint32_t 
 	return 0;
 }
 
-static void drop_new(struct pool *pool, uint32_t ndevs)
+static void drop_new(struct pool *pool, const struct label_layout *layout)
 {
-	for (uint32_t i = pool->ndevs; i < ndevs; i++) {
+	for (uint32_t g = pool->nlogs; g < layout->nlogs; g++)
+		log_wipe(layout->logs[g]);
+	for (uint32_t i = pool->ndevs; i < layout->ndevs; i++) {
 		struct pool_dev *dev = &pool->devs[i];
 
 		if (dev->dev)
@@ -247,33 +266,42 @@ static void drop_new(struct pool *pool, uint32_t ndevs)
 	}
 }
 
+static bool has_log(const struct pool_new_group *groups, uint32_t ngroups)
+{
+	while (ngroups && groups[ngroups - 1].class != TARN_CLASS_LOG)
+		ngroups--;
+	return ngroups > 0;
+}
+
 int pool_add_groups(struct pool *pool, const struct pool_new_group *groups, uint32_t ngroups)
 {
-	uint32_t total, ndevs = 0;
+	struct label_layout layout;
 	int rc;
 
 	pthread_mutex_lock(&pool->config_lock);
-	total = pool->ngroups + ngroups;
 	rc = pool->read_only ? -EROFS : check_new(pool, groups, ngroups);
 	if (!rc) {
-		rc = fill_groups(pool, groups, ngroups, &ndevs);
+		rc = fill_groups(pool, groups, ngroups, &layout);
 		/* A cut from here on finds the new layout only together with the devices that it
 		   names: theirs are the first labels that tell it. */
-		rc = rc ? rc : label_write_layout(pool, LABEL_ACTIVE, total, pool->ndevs, ndevs);
-		rc = rc ? rc : label_write_layout(pool, LABEL_ACTIVE, total, 0, ndevs);
-		for (uint32_t i = pool->ndevs; i < ndevs && !rc; i++)
+		rc = rc ? rc : label_write_layout(pool, LABEL_ACTIVE, &layout, true);
+		rc = rc ? rc : label_write_layout(pool, LABEL_ACTIVE, &layout, false);
+		for (uint32_t i = pool->ndevs; i < layout.ndevs && !rc; i++)
 			rc = pool_dev_usable(&pool->devs[i]) ? 0 : -EIO;
+		for (uint32_t g = pool->nlogs; g < layout.nlogs && !rc; g++)
+			rc = log_usable(layout.logs[g], true) ? 0 : -EIO;
 		if (rc)
-			drop_new(pool, ndevs);
+			drop_new(pool, &layout);
 		else
-			publish(pool, total, ndevs);
+			publish(pool, &layout);
 	}
 	pthread_mutex_unlock(&pool->config_lock);
-	if (rc)
+	if (rc) {
 		close_new(groups, ngroups);
-	else
-		alloc_grown(pool);
-	return rc;
+		return rc;
+	}
+	alloc_grown(pool);
+	return has_log(groups, ngroups) ? ilog_renew(pool) : 0;
 }
 
 /* ---- close, destroy ---- */
@@ -310,6 +338,11 @@ int pool_destroy(struct pool *pool)
 
 		rc = rc ? rc : failed;
 	}
+	for (uint32_t g = 0; g < pool->nlogs && rc != -EROFS; g++) {
+		int failed = log_wipe(pool->logs[g]);
+
+		rc = rc ? rc : failed;
+	}
 	pool_free(pool);
 	return rc;
 }
@@ -330,7 +363,8 @@ int pool_dev_restore(struct pool *pool, struct pool_dev *dev)
 		return -ENXIO;
 	}
 	free(label);
-	slab_table_dirty(dev);
+	if (dev->slabs)
+		slab_table_dirty(dev);
 	pthread_mutex_lock(&pool->config_lock);
 	atomic_store(&dev->state, TARN_DEV_ONLINE);
 	rc = label_write_all(pool, LABEL_ACTIVE);

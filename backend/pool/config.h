@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 /*
- * Groups and devices of a pool beyond pool.h: what config.c and open.c share, and what api/
- * asks before it makes a pool.
+ * Groups and devices of a pool beyond pool.h: what config.c, logdev.c and open.c share, and what
+ * api/ asks before it makes a pool.
  */
 #ifndef TARN_POOL_CONFIG_H
 #define TARN_POOL_CONFIG_H
@@ -18,7 +18,9 @@ uint32_t pool_slab_shift(uint64_t size);
    writes stay stale. -ENXIO: it still fails. */
 int pool_dev_restore(struct pool *pool, struct pool_dev *dev);
 
-/* For open.c. */
+/* For open.c and logdev.c. */
+uint64_t pool_random_guid(void);
+uint64_t pool_usable_size(const struct dev *dev);
 struct pool *pool_new(const struct tarn_config *config, struct workq *wq);
 int pool_create_parts(struct pool *pool);
 void pool_set_path(struct pool_dev *dev, const char *path);

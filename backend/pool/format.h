@@ -33,6 +33,8 @@
 #define FORMAT_IMPORT_MAX (1u << 22)
 #define FORMAT_NUMBER_MAX (1ull << 62) /* txgs, ids, generations */
 
+#define POOL_LOG_DEVS_MAX 64
+
 /* First bytes of every checked sector-based structure. sum: xxh3-128 of the whole structure with
  * sum zeroed. */
 struct disk_head {
@@ -72,7 +74,10 @@ struct uberblock {
 	uint64_t log_number; /* records up to this one are contained */
 	uint64_t log_seq;    /* block with which a replay begins, */
 	uint64_t log_pos;    /* and its place in the ring */
-	uint8_t reserved[SECTOR_SIZE - 32 - 7 * 8 - 2 * 64 - 5 * 8];
+	/* GUIDs of the log devices that it lies on, each holding all of its group's part; 0 after
+	   the last one. None: it lies in the pool. */
+	uint64_t log_devs[POOL_LOG_DEVS_MAX];
+	uint8_t reserved[SECTOR_SIZE - 32 - 7 * 8 - 2 * 64 - (5 + POOL_LOG_DEVS_MAX) * 8];
 };
 static_assert(sizeof(struct uberblock) == SECTOR_SIZE, "uberblock");
 

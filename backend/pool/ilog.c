@@ -12,6 +12,7 @@
 #define BATCH_BYTES (256u << 10) /* a batch is closed when it gets longer */
 #define BATCH_ROOM (64u << 10)   /* at first */
 #define FLIGHTS_MAX 2            /* more would only make smaller batches */
+#define LOG_ID_SHIFT 40          /* an import's ids begin at its counter << that */
 #define SPARES_MAX 4
 
 /* ---- life ---- */
@@ -71,7 +72,7 @@ int ilog_set_extents(struct pool *pool, const struct extent *extents, uint32_t n
 
 	if (n > ILOG_EXTENTS_MAX)
 		return -EIO;
-	log->sectors = 0;
+	log->own_sectors = 0;
 	for (uint32_t i = 0; i < n; i++) {
 		struct chunk *chunk = chunk_find(pool, extents[i].chunk);
 
@@ -80,7 +81,7 @@ int ilog_set_extents(struct pool *pool, const struct extent *extents, uint32_t n
 			return -EIO;
 		log->extents[i] = extents[i];
 		log->chunks[i] = chunk;
-		log->sectors += extents[i].count;
+		log->own_sectors += extents[i].count;
 	}
 	log->nextents = n;
 	return 0;
@@ -112,6 +113,7 @@ void ilog_open(struct pool *pool, uint64_t txg)
 					.number = uber->log_number,
 					.seq = uber->log_seq,
 					.pos = uber->log_pos};
+	memcpy(log->from.devs, uber->log_devs, sizeof(log->from.devs));
 	log->from_txg = uber->txg;
 	log->frozen = log->from;
 	log->replayed = uber->log_number;
@@ -134,10 +136,9 @@ void ilog_start(struct pool *pool)
 
 	pthread_mutex_lock(&log->lock);
 	log->replaying = false;
-	log->id = pool->import_counter;
-	log->next = log->seq = 1;
-	log->head = log->tail = log->needed = 0;
-	log->started = log->nextents > 0;
+	log->id = pool->import_counter << LOG_ID_SHIFT;
+	log->next = 1;
+	log->started = true;
 	pthread_mutex_unlock(&log->lock);
 }
 
@@ -231,7 +232,7 @@ static bool fits_ring(const struct ilog *log, uint32_t len)
 	uint64_t open = log->open ? log->open->len : sizeof(struct ilog_block);
 
 	/* Should the open batch be closed before, both round up. */
-	return used + ((open + sizeof(len) + len) >> SECTOR_SHIFT) + 3 <= log->sectors;
+	return used + ((open + sizeof(len) + len) >> SECTOR_SHIFT) + 3 <= log->ring.sectors;
 }
 
 static void break_txg(struct ilog *log)
@@ -312,6 +313,22 @@ static void move_tail(struct ilog *log)
 		log->tail = log->flying->pos;
 }
 
+/* Lock held. What was not written yet never will be. */
+static void end_log(struct ilog *log)
+{
+	struct batch *b;
+
+	log->dead = true;
+	if (log->open)
+		batch_drop(log->open);
+	log->open = NULL;
+	while ((b = log->ready)) {
+		log->ready = b->next;
+		batch_drop(b);
+	}
+	log->ready_end = &log->ready;
+}
+
 /* Lock held. In order of their numbers, as far as there is no gap. */
 static void settle(struct ilog *log)
 {
@@ -323,7 +340,7 @@ static void settle(struct ilog *log)
 			log->flying_end = &log->flying;
 		log->nflying--;
 		if (b->failed)
-			log->dead = true;
+			end_log(log);
 		if (!log->dead) {
 			log->durable = b->first + b->nrecords - 1;
 			log->durable_seq = b->seq;
@@ -343,7 +360,7 @@ static void batch_end(struct batch *b)
 		return;
 	pthread_mutex_lock(&log->lock);
 	for (uint32_t i = 0; i < b->npieces; i++)
-		b->failed |= atomic_load(&b->good[i]) == 0;
+		b->failed |= atomic_load(&b->good[i]) < b->needed[i];
 	b->done = true;
 	dead = log->dead;
 	settle(log);
@@ -353,7 +370,8 @@ static void batch_end(struct batch *b)
 	pthread_mutex_unlock(&log->lock);
 	if (dead)
 		pool_log(log->pool, TARN_LOG_ERROR,
-			 "the intent log can't be written: operations wait for commits");
+			 "the intent log can't be written: operations wait for commits until "
+			 "another one has begun");
 	call_waiters(log->pool, ready);
 	pump(log);
 }
@@ -367,32 +385,43 @@ static void write_done(struct dev_io *io)
 	if (!io->result) {
 		atomic_fetch_add(&b->good[bio->piece], 1);
 	} else {
-		struct pool_dev *dev = &pool->devs[bio->chunk->cols[bio->col].dev];
-
-		atomic_fetch_add(&dev->write_errors, 1);
-		chunk_set_stale(pool, bio->chunk, bio->col);
+		atomic_fetch_add(&bio->dev->write_errors, 1);
+		if (bio->chunk)
+			chunk_set_stale(pool, bio->chunk, bio->col);
+		else
+			pool_dev_fault(pool, bio->dev, "writing the intent log", io->result);
 	}
 	batch_end(b);
 }
 
-/* One piece of the ring to all columns of its chunk. */
+/*
+ * One piece of the ring to all its copies. The pool knows of columns that miss a write, so one of
+ * them is enough. A log device has all of the log that names it or does not count: if one fails,
+ * the log ends.
+ */
 static void write_piece(struct batch *b, uint32_t piece, const struct place *p)
 {
-	struct pool *pool = b->log->pool;
+	struct ilog *log = b->log;
 	struct chunk *chunk = p->chunk;
+	uint64_t offset;
 
-	for (unsigned i = 0; i < chunk->ncols; i++) {
+	b->needed[piece] = chunk ? 1 : p->ncopies;
+	for (unsigned i = 0; i < p->ncopies; i++) {
 		struct batch_io *bio = &b->ios[piece * CHUNK_COLS_MAX + i];
 
-		if (!chunk_col_good(pool, chunk, i) || !pool_may_write(pool)) {
-			chunk_set_stale(pool, chunk, i);
+		if (!place_may_write(log, p, i)) {
+			if (chunk)
+				chunk_set_stale(log->pool, chunk, i);
 			continue;
 		}
-		*bio = (struct batch_io){.chunk = chunk, .col = i, .piece = piece};
+		*bio = (struct batch_io){.dev = place_copy(log, p, i, &offset),
+					 .chunk = chunk,
+					 .col = i,
+					 .piece = piece};
 		bio->iov = (struct iovec){.iov_base = b->buf + p->skip,
 					  .iov_len = (size_t)p->count << SECTOR_SHIFT};
 		bio->io = (struct dev_io){.op = DEV_WRITE,
-					  .offset = chunk_offset(pool, chunk, i, p->sector),
+					  .offset = offset,
 					  .length = bio->iov.iov_len,
 					  .iov = &bio->iov,
 					  .iovcnt = 1,
@@ -400,7 +429,7 @@ static void write_piece(struct batch *b, uint32_t piece, const struct place *p)
 					  .owner = b,
 					  .done = write_done};
 		atomic_fetch_add(&b->running, 1);
-		dev_submit(pool->devs[chunk->cols[i].dev].dev, &bio->io);
+		dev_submit(bio->dev->dev, &bio->io);
 	}
 }
 
@@ -477,7 +506,7 @@ static void pump(struct ilog *log)
 		if (b->ios) {
 			batch_write(b);
 		} else {
-			b->npieces = 1;
+			b->npieces = b->needed[0] = 1;
 			atomic_store(&b->good[0], 0);
 			atomic_store(&b->running, 1);
 			batch_end(b);
@@ -511,7 +540,7 @@ uint64_t ilog_append(struct pool *pool, const void *record, uint32_t len, uint64
 			b->len += (uint32_t)sizeof(len) + len;
 			b->nrecords++;
 			number = log->next++;
-			if (log->head - log->tail > log->sectors / 2 && log->kicked < log->txg)
+			if (log->head - log->tail > log->ring.sectors / 2 && log->kicked < log->txg)
 				kick = log->kicked = log->txg;
 		}
 	}
@@ -595,7 +624,67 @@ void ilog_wait_async(struct pool *pool, struct ilog_waiter *w)
 	}
 }
 
+/* ---- another log ---- */
+
+/* A txg of its own for what has no other. */
+static int commit_now(struct pool *pool)
+{
+	struct tx tx;
+	int rc = tx_begin(pool, 0, TX_FREEING, &tx);
+
+	if (rc)
+		return rc;
+	tx_end(&tx);
+	return txg_wait(pool, tx.txg);
+}
+
+int ilog_renew(struct pool *pool)
+{
+	struct ilog *log = pool->ilog;
+	struct ilog_waiter *ready;
+	bool begun = false;
+	uint64_t id;
+	int rc = 0;
+
+	pthread_mutex_lock(&log->lock);
+	end_log(log);
+	id = log->id;
+	ready = take_waiters(log);
+	pthread_cond_broadcast(&log->change);
+	pthread_mutex_unlock(&log->lock);
+	call_waiters(pool, ready);
+	while (!rc && !begun) {
+		pthread_mutex_lock(&log->lock);
+		while (log->flying)
+			pthread_cond_wait(&log->change, &log->lock);
+		pthread_mutex_unlock(&log->lock);
+		rc = commit_now(pool);
+		pthread_mutex_lock(&log->lock);
+		begun = log->id != id;
+		pthread_mutex_unlock(&log->lock);
+	}
+	return rc;
+}
+
 /* ---- the sync ---- */
+
+/*
+ * Lock held. A log that begins on what works now, if the last one has ended and can't be written to
+ * any more. Records come once the txg being frozen has committed, and all numbers given before are
+ * its or older.
+ */
+static void begin_log(struct ilog *log)
+{
+	if (!log->started || (log->live && !log->dead) || log->flying)
+		return;
+	ring_choose(log->pool, &log->ring);
+	log->live = log->ring.sectors > 0;
+	log->active = log->dead = false;
+	log->id++;
+	log->seq = 1;
+	log->durable_seq = 0;
+	log->head = log->tail = log->needed = 0;
+}
 
 void ilog_freeze(struct pool *pool, uint64_t txg)
 {
@@ -605,15 +694,19 @@ void ilog_freeze(struct pool *pool, uint64_t txg)
 	close_open(log);
 	log->needs_txg = is_broken(log, txg) ? txg : 0;
 	log->txg = txg + 1;
-	if (log->replaying)
+	if (log->replaying) {
 		log->frozen.number = log->replayed;
-	else
+	} else {
+		begin_log(log);
 		log->frozen = (struct ilog_state){
-		    .id = log->started ? log->id : 0,
+		    .id = log->live && !log->dead ? log->id : 0,
 		    .number = log->next - 1,
 		    .seq = log->seq,
 		    .pos = log->head,
 		};
+		if (log->frozen.id)
+			ring_guids(&log->ring, log->frozen.devs);
+	}
 	pthread_mutex_unlock(&log->lock);
 }
 
@@ -625,6 +718,7 @@ void ilog_uberblock(struct pool *pool, struct uberblock *uber)
 	uber->log_number = s->number;
 	uber->log_seq = s->seq;
 	uber->log_pos = s->pos;
+	memcpy(uber->log_devs, s->devs, sizeof(uber->log_devs));
 }
 
 /* Lock held: their places may be another's before long. */
@@ -647,7 +741,7 @@ void ilog_committed(struct pool *pool, uint64_t txg)
 
 	pthread_mutex_lock(&log->lock);
 	log->committed = txg;
-	if (!log->replaying && log->started && log->frozen.id == log->id) {
+	if (!log->replaying && log->frozen.id && log->frozen.id == log->id && !log->dead) {
 		log->needed = log->frozen.pos;
 		drop_committed(log);
 		move_tail(log);

@@ -14,9 +14,13 @@
  * waits for its commit, and blocks of the next txg count only if that commit is there
  * (needs_txg). So everything that can't be logged, or finds no room, is still right, only slower.
  *
- * Callers: fs/ (append, break, wait, and replay at import), txg.c (freeze, committed), sync.c (the
- * uberblock's part), dataset/catalog.c (the extents). One mutex, ilog->lock, taken after inode
- * locks and txg shards', before none; no I/O under it.
+ * The ring lies on log devices if there are any, else in the pool. A log stays where it began: when
+ * a device fails, comes or goes, it ends, and the next txg's uberblock names another one, with an
+ * id of its own, that begins then. What waits meanwhile waits for that commit.
+ *
+ * Callers: logdev.c, api/ (renew), fs/ (append, break, wait, and replay at import), txg.c (freeze,
+ * committed), sync.c (the uberblock's part), dataset/catalog.c (the extents). One mutex,
+ * ilog->lock, taken after inode locks and txg shards', before none; no I/O under it.
  */
 #ifndef TARN_POOL_ILOG_H
 #define TARN_POOL_ILOG_H
@@ -32,7 +36,7 @@
 struct ilog_block {
 	struct disk_head head; /* length: without the zeros */
 	uint64_t pool_guid;
-	uint64_t log_id;    /* import counter of the import that writes it */
+	uint64_t log_id;    /* never reused; an import's begin at its counter << 40 */
 	uint64_t seq;       /* of the block in its log, from 1, without gaps */
 	uint64_t first;     /* number of its first record */
 	uint64_t durable;   /* all blocks up to this one were durable when it was written */
@@ -65,8 +69,15 @@ void ilog_open(struct pool *pool, uint64_t txg);
 void ilog_start(struct pool *pool);
 /* Between ilog_open() and ilog_start(), if an earlier import has left a log. */
 bool ilog_replaying(struct pool *pool);
+/* Ends the log, so that another one begins on the devices that there are now. Returns when that is
+   durable, and the last one's devices are needed no more. Nobody else adds or removes any. */
+int ilog_renew(struct pool *pool);
 /* After txg_stop(): nothing more is written. */
 void ilog_stop(struct pool *pool);
+
+/* Whether the log that the pool's uberblock names has a device for all its parts; else the path of
+   one that lacks, "" if that is not known. */
+bool ilog_readable(struct pool *pool, const char **missing);
 
 /* ---- appending; any thread ---- */
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
-/* The inside of the intent log: ilog.c (appending, writing, waiting), ilog_read.c (replay). */
+/* The inside of the intent log: ilog.c (appending, writing, waiting), ilog_ring.c (where it lies),
+   ilog_read.c (replay). */
 #ifndef TARN_POOL_ILOG_IMPL_H
 #define TARN_POOL_ILOG_IMPL_H
 
@@ -7,10 +8,31 @@
 
 #define PIECES_MAX 4 /* extents that a block can touch */
 
+/* Where a log lies. What it names does not change as long as the log is in use. */
+struct ring {
+	uint64_t sectors; /* 0: nowhere */
+	uint32_t nparts;  /* on groups of log devices; 0: in the pool's own extents */
+	struct ring_part {
+		uint32_t ncopies;
+		struct pool_dev *copies[POOL_MIRROR_MAX];
+	} parts[POOL_LOGS_MAX];
+};
+
+/* Sectors in a row of the ring from a position on, at most `count`. */
+struct place {
+	struct chunk *chunk; /* or NULL, then part */
+	const struct ring_part *part;
+	uint64_t offset; /* in bytes on each of its copies */
+	uint32_t sector; /* of the chunk */
+	uint32_t count, ncopies;
+	uint32_t skip; /* bytes of the block before it */
+};
+
 struct batch_io {
 	struct dev_io io;
 	struct iovec iov;
-	struct chunk *chunk;
+	struct pool_dev *dev;
+	struct chunk *chunk; /* or NULL */
 	unsigned col;
 	uint32_t piece;
 };
@@ -29,30 +51,35 @@ struct batch {
 	struct batch_io *ios;    /* PIECES_MAX * CHUNK_COLS_MAX */
 	uint32_t npieces;
 	atomic_uint running;
-	atomic_uint good[PIECES_MAX]; /* columns that took it */
+	uint32_t needed[PIECES_MAX];  /* so many copies must take it */
+	atomic_uint good[PIECES_MAX]; /* so many did */
 	bool done, failed;
 };
 
 struct ilog_state {
 	uint64_t id, number, seq, pos; /* as in the uberblock */
+	uint64_t devs[POOL_LOG_DEVS_MAX];
 };
 
 struct ilog {
 	struct pool *pool;
-	/* The ring: set before records come. Positions count sectors and never wrap; the place of
-	   one is its remainder by `sectors`. */
+	/* The pool's own ring: set before records come. */
 	struct extent extents[ILOG_EXTENTS_MAX];
 	struct chunk *chunks[ILOG_EXTENTS_MAX];
 	uint32_t nextents;
-	uint64_t sectors;
+	uint64_t own_sectors;
+	/* The log's. Changes at a freeze, while nothing is being written to it. Positions count
+	   sectors and never wrap; the place of one is its remainder by ring.sectors. */
+	struct ring ring;
 
 	pthread_mutex_t lock;  /* all below */
 	pthread_cond_t change; /* something became durable, or never will */
 	uint64_t id;
 	bool replaying; /* the uberblocks still name the log of an earlier import */
-	bool started;   /* the next txg's uberblock names this one */
+	bool started;   /* a log may begin at a freeze */
+	bool live;      /* one has: the next txg's uberblock names it */
 	bool active;    /* a durable one does: records are taken */
-	bool dead;      /* a write failed in all copies: no more records, nothing more is durable */
+	bool dead;      /* it has ended, a write failed: nothing more is taken or durable by it */
 	bool stopped;
 	uint64_t txg, committed; /* open; durable */
 	uint64_t needs_txg;      /* of the open txg's blocks */
@@ -74,12 +101,16 @@ struct ilog {
 	struct ilog_waiter *waiters;
 };
 
-/* Sectors in a row of the ring from a position on, at most `count`. */
-struct place {
-	struct chunk *chunk;
-	uint32_t sector, count;
-	uint32_t skip; /* bytes of the block before it */
-};
+/* Of what works now; sectors 0 if nothing does. */
+void ring_choose(struct pool *pool, struct ring *out);
+/* Of an uberblock's log_devs; sectors 0 if it names a device that is not the pool's. */
+void ring_named(struct pool *pool, const uint64_t guids[POOL_LOG_DEVS_MAX], struct ring *out);
+void ring_guids(const struct ring *ring, uint64_t out[POOL_LOG_DEVS_MAX]);
+
 struct place ring_place(const struct ilog *log, uint64_t pos, uint64_t count);
+/* The device of a copy (any number) and the place's offset there; NULL: it is missing. */
+struct pool_dev *place_copy(const struct ilog *log, const struct place *p, unsigned copy,
+			    uint64_t *offset);
+bool place_may_write(const struct ilog *log, const struct place *p, unsigned copy);
 
 #endif

@@ -8,18 +8,6 @@
 
 #define BLOCK_BYTES_MAX (ILOG_RECORD_MAX + 2 * SECTOR_SIZE)
 
-struct place ring_place(const struct ilog *log, uint64_t pos, uint64_t count)
-{
-	uint64_t at = pos % log->sectors;
-	uint32_t i = (uint32_t)(at / ILOG_EXTENT_SECTORS);
-	uint32_t in = (uint32_t)(at % ILOG_EXTENT_SECTORS);
-	uint64_t left = ILOG_EXTENT_SECTORS - in;
-
-	return (struct place){.chunk = log->chunks[i],
-			      .sector = log->extents[i].sector + in,
-			      .count = (uint32_t)(count < left ? count : left)};
-}
-
 /* ---- one block ---- */
 
 bool ilog_block_valid(const struct ilog_block *block, uint32_t room, uint64_t pool_guid)
@@ -62,14 +50,10 @@ const void *ilog_block_next(const struct ilog_block *block, uint32_t *at, uint32
 /* Stale columns too: what they have proves itself. */
 static int read_place(struct ilog *log, const struct place *p, unsigned copy, void *buf)
 {
-	struct chunk *chunk = p->chunk;
-	unsigned col = copy % chunk->ncols;
-	struct pool_dev *dev = &log->pool->devs[chunk->cols[col].dev];
+	uint64_t offset;
+	struct pool_dev *dev = place_copy(log, p, copy, &offset);
 
-	if (!dev->dev || chunk->cols[col].slab == CHUNK_NO_SLAB)
-		return -ENODEV;
-	return dev_read(dev->dev, chunk_offset(log->pool, chunk, col, p->sector), buf,
-			(size_t)p->count << SECTOR_SHIFT);
+	return dev ? dev_read(dev->dev, offset, buf, (size_t)p->count << SECTOR_SHIFT) : -ENODEV;
 }
 
 static bool read_copy(struct ilog *log, uint64_t pos, uint64_t sectors, unsigned copy, uint8_t *buf)
@@ -88,26 +72,34 @@ static unsigned copies(const struct ilog *log)
 {
 	unsigned n = 1;
 
-	for (uint32_t i = 0; i < log->nextents; i++)
+	for (uint32_t i = 0; i < log->ring.nparts; i++)
+		if (log->ring.parts[i].ncopies > n)
+			n = log->ring.parts[i].ncopies;
+	for (uint32_t i = 0; i < log->nextents && !log->ring.nparts; i++)
 		if (log->chunks[i]->ncols > n)
 			n = log->chunks[i]->ncols;
 	return n;
 }
 
-/* The block at pos, from whatever copy has it; buf: BLOCK_BYTES_MAX. */
+static uint64_t block_sectors(const struct ilog_block *block)
+{
+	return ((uint64_t)block->head.length + SECTOR_SIZE - 1) >> SECTOR_SHIFT;
+}
+
+/* The block at pos, as one copy has it; buf: BLOCK_BYTES_MAX. */
+static bool read_block_copy(struct ilog *log, uint64_t pos, unsigned copy, struct ilog_block *buf)
+{
+	return read_copy(log, pos, 1, copy, (uint8_t *)buf) && buf->head.magic == ILOG_MAGIC &&
+	       buf->head.length <= BLOCK_BYTES_MAX && block_sectors(buf) <= log->ring.sectors &&
+	       read_copy(log, pos, block_sectors(buf), copy, (uint8_t *)buf) &&
+	       ilog_block_valid(buf, BLOCK_BYTES_MAX, log->pool->guid);
+}
+
+/* From whatever copy has it. */
 static bool read_block(struct ilog *log, uint64_t pos, struct ilog_block *buf)
 {
 	for (unsigned copy = 0; copy < copies(log); copy++) {
-		uint32_t len, sectors;
-
-		if (!read_copy(log, pos, 1, copy, (uint8_t *)buf) || buf->head.magic != ILOG_MAGIC)
-			continue;
-		len = buf->head.length;
-		sectors = (len + SECTOR_SIZE - 1) >> SECTOR_SHIFT;
-		if (len > BLOCK_BYTES_MAX || sectors > log->sectors)
-			continue;
-		if (read_copy(log, pos, sectors, copy, (uint8_t *)buf) &&
-		    ilog_block_valid(buf, BLOCK_BYTES_MAX, log->pool->guid))
+		if (read_block_copy(log, pos, copy, buf))
 			return true;
 	}
 	return false;
@@ -152,7 +144,7 @@ static int find_lost(struct ilog *log, struct end *e, struct ilog_block *buf)
 
 	if (!extent)
 		return -ENOMEM;
-	for (uint64_t pos = 0; pos < log->sectors; pos += ILOG_EXTENT_SECTORS)
+	for (uint64_t pos = 0; pos < log->ring.sectors; pos += ILOG_EXTENT_SECTORS)
 		for (unsigned copy = 0; copy < copies(log); copy++)
 			if (read_copy(log, pos, ILOG_EXTENT_SECTORS, copy, extent))
 				look_through(log, e, pos, extent, buf);
@@ -169,7 +161,56 @@ struct reader {
 	int (*fn)(void *arg, const void *record, uint32_t len);
 	void *arg;
 	uint64_t count;
+	void *other; /* BLOCK_BYTES_MAX, for what other copies hold */
+	/* By copy: lacked this block, which counts as damage if it was durable. */
+	struct pool_dev *suspect[CHUNK_COLS_MAX];
+	uint64_t suspect_seq[CHUNK_COLS_MAX];
 };
+
+static void judge_suspects(struct reader *r)
+{
+	for (unsigned i = 0; i < CHUNK_COLS_MAX; i++) {
+		if (!r->suspect[i] || r->buf->durable < r->suspect_seq[i])
+			continue;
+		atomic_fetch_add(&r->suspect[i]->checksum_errors, 1);
+		r->suspect[i] = NULL;
+	}
+}
+
+/* Writes one piece of the block where a copy has something else. The others keep theirs: a cut
+   harms nothing. */
+static void mend_place(struct reader *r, const struct place *p, unsigned copy)
+{
+	const uint8_t *good = (const uint8_t *)r->buf + p->skip;
+	size_t len = (size_t)p->count << SECTOR_SHIFT;
+	uint64_t offset;
+	struct pool_dev *dev = place_copy(r->log, p, copy, &offset);
+
+	if (!dev || !place_may_write(r->log, p, copy % p->ncopies) ||
+	    (!dev_read(dev->dev, offset, r->other, len) && !memcmp(r->other, good, len)))
+		return;
+	r->suspect[copy] = dev;
+	r->suspect_seq[copy] = r->seq;
+	if (dev_write(dev->dev, offset, good, len))
+		atomic_fetch_add(&dev->write_errors, 1);
+}
+
+/* The block just read, in all its copies. */
+static void mend_block(struct reader *r)
+{
+	uint64_t sectors = block_sectors(r->buf);
+	unsigned n = copies(r->log);
+	struct place p;
+
+	judge_suspects(r);
+	for (unsigned copy = 0; copy < n && n > 1; copy++) {
+		for (uint64_t at = 0; at < sectors; at += p.count) {
+			p = ring_place(r->log, r->pos + at, sectors - at);
+			p.skip = (uint32_t)(at << SECTOR_SHIFT);
+			mend_place(r, &p, copy);
+		}
+	}
+}
 
 static int replay_block(struct reader *r)
 {
@@ -211,7 +252,8 @@ static int replay(struct reader *r, uint64_t *lost)
 
 	while (!rc && next_block(r)) {
 		r->first = r->buf->first + r->buf->nrecords;
-		r->pos += (r->buf->head.length + SECTOR_SIZE - 1) >> SECTOR_SHIFT;
+		mend_block(r);
+		r->pos += block_sectors(r->buf);
 		r->seq++;
 		rc = replay_block(r);
 	}
@@ -238,11 +280,15 @@ int ilog_replay(struct pool *pool, int (*fn)(void *arg, const void *record, uint
 
 	*count = *lost = 0;
 	/* An export has committed everything. */
-	if (!from->id || !log->sectors || pool->was_exported)
+	if (!from->id || pool->was_exported)
 		return 0;
-	r.buf = dev_buf_alloc(BLOCK_BYTES_MAX);
+	ring_named(pool, from->devs, &log->ring);
+	if (!log->ring.sectors)
+		return 0;
+	r.buf = dev_buf_alloc(2 * (size_t)BLOCK_BYTES_MAX);
 	if (!r.buf)
 		return -ENOMEM;
+	r.other = (uint8_t *)r.buf + BLOCK_BYTES_MAX;
 	rc = replay(&r, lost);
 	*count = r.count;
 	free(r.buf);

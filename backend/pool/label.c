@@ -49,8 +49,67 @@ static bool dev_good(const struct label_dev *dev, uint32_t slab_shift)
 		   dev->size - dev->slab_start;
 }
 
+/* Room for a log of a mebibyte at least; no slabs. */
+static bool log_dev_good(const struct label_dev *dev)
+{
+	return dev->guid && terminated(dev->path, sizeof(dev->path)) &&
+	       dev->size % LABEL_AREA == 0 && dev->size <= INT64_MAX &&
+	       dev->size >= 3 * (uint64_t)LABEL_AREA && !dev->slab_start && !dev->slab_count &&
+	       !dev->table_pages;
+}
+
+static bool logs_good(const struct label *label)
+{
+	uint32_t next = 0;
+
+	if (label->nlogs > POOL_LOGS_MAX)
+		return false;
+	for (uint32_t g = 0; g < label->nlogs; g++) {
+		const struct label_group *log = &label->logs[g];
+		bool count_good = log->kind == TARN_GROUP_SINGLE
+				      ? log->ndevs == 1
+				      : log->ndevs >= 2 && log->ndevs <= POOL_MIRROR_MAX;
+
+		if (log->kind > TARN_GROUP_MIRROR || !count_good || log->first_dev != next ||
+		    log->slab_shift || log->ndevs > POOL_LOG_DEVS_MAX - next)
+			return false;
+		for (uint32_t i = 0; i < log->ndevs; i++) {
+			if (!log_dev_good(&label->log_devs[next + i]))
+				return false;
+		}
+		next += log->ndevs;
+	}
+	return true;
+}
+
+uint32_t label_log_devs(const struct label *label)
+{
+	const struct label_group *last;
+
+	if (!label->nlogs)
+		return 0;
+	last = &label->logs[label->nlogs - 1];
+	return last->first_dev + (uint32_t)last->ndevs;
+}
+
+/* Data devices, then log devices. */
+static const struct label_dev *any_dev(const struct label *label, uint32_t i)
+{
+	return i < label->ndevs ? &label->devs[i] : &label->log_devs[i - label->ndevs];
+}
+
+const struct label_dev *label_own(const struct label *label)
+{
+	uint32_t i = 0;
+
+	while (any_dev(label, i)->guid != label->dev_guid) /* label_validate() has seen it */
+		i++;
+	return any_dev(label, i);
+}
+
 static bool devs_good(const struct label *label)
 {
+	uint32_t n = label->ndevs + label_log_devs(label);
 	bool own = false;
 
 	for (uint32_t g = 0; g < label->ngroups; g++) {
@@ -61,12 +120,12 @@ static bool devs_good(const struct label *label)
 				return false;
 		}
 	}
-	for (uint32_t i = 0; i < label->ndevs; i++) {
+	for (uint32_t i = 0; i < n; i++) {
 		for (uint32_t j = 0; j < i; j++) {
-			if (label->devs[i].guid == label->devs[j].guid)
+			if (any_dev(label, i)->guid == any_dev(label, j)->guid)
 				return false;
 		}
-		own |= label->devs[i].guid == label->dev_guid;
+		own |= any_dev(label, i)->guid == label->dev_guid;
 	}
 	return own;
 }
@@ -85,7 +144,7 @@ int label_validate(const struct label *label)
 	    (label->state != LABEL_ACTIVE && label->state != LABEL_EXPORTED) ||
 	    !terminated(label->name, sizeof(label->name)) ||
 	    !terminated(label->host, sizeof(label->host)) || pool_name_problem(label->name) ||
-	    !groups_good(label) || !devs_good(label))
+	    !groups_good(label) || !logs_good(label) || !devs_good(label))
 		return -EIO;
 	return 0;
 }
@@ -166,13 +225,7 @@ int label_read(struct dev *dev, struct label *out)
 	struct label *front = back + 1;
 	front_rc = read_one(dev, 0, front);
 	/* A device may have grown since; the front label knows where the back one is. */
-	uint64_t size = dev->geo.size;
-	if (!front_rc) {
-		for (uint32_t i = 0; i < front->ndevs; i++) {
-			if (front->devs[i].guid == front->dev_guid)
-				size = front->devs[i].size;
-		}
-	}
+	uint64_t size = front_rc ? dev->geo.size : label_own(front)->size;
 	back_rc = read_one(dev, back_area(size), back);
 	if (!front_rc && (back_rc || back->pool_guid != front->pool_guid ||
 			  back->dev_guid != front->dev_guid || label_compare(front, back) >= 0))
@@ -249,16 +302,34 @@ int label_wipe(struct dev *dev, uint64_t size)
 
 /* ---- the devices of a pool ---- */
 
-/* Indices of the usable devices below ndevs. */
-static uint32_t usable(struct pool *pool, uint32_t from, uint32_t ndevs, uint32_t *index)
+#define ALL_DEVS_MAX (POOL_DEVS_MAX + POOL_LOG_DEVS_MAX)
+
+/* Devices to be written to. */
+struct targets {
+	struct pool_dev *devs[ALL_DEVS_MAX];
+	uint32_t n;
+};
+
+static void keep_usable(struct targets *t)
 {
 	uint32_t n = 0;
 
-	for (uint32_t i = from; i < ndevs; i++) {
-		if (pool_dev_usable(&pool->devs[i]))
-			index[n++] = i;
+	for (uint32_t i = 0; i < t->n; i++) {
+		if (pool_dev_usable(t->devs[i]))
+			t->devs[n++] = t->devs[i];
 	}
-	return n;
+	t->n = n;
+}
+
+/* Those that hold data. */
+static void usable(struct pool *pool, struct targets *out)
+{
+	uint32_t ndevs = __atomic_load_n(&pool->ndevs, __ATOMIC_ACQUIRE);
+
+	out->n = 0;
+	for (uint32_t i = 0; i < ndevs; i++)
+		out->devs[out->n++] = &pool->devs[i];
+	keep_usable(out);
 }
 
 static void copy_text(char *to, size_t room, const char *from)
@@ -269,12 +340,37 @@ static void copy_text(char *to, size_t room, const char *from)
 	memset(to + n, 0, room - n);
 }
 
-static void fill_layout(const struct pool *pool, uint32_t ngroups, uint32_t ndevs,
+static void fill_dev(const struct pool_dev *dev, struct label_dev *out)
+{
+	*out = (struct label_dev){.guid = dev->guid,
+				  .size = dev->size,
+				  .slab_start = dev->slab_start,
+				  .slab_count = dev->slab_count,
+				  .table_pages = dev->table_pages};
+	copy_text(out->path, sizeof(out->path), dev->path);
+}
+
+static void fill_logs(const struct label_layout *layout, struct label *label)
+{
+	uint16_t next = 0;
+
+	label->nlogs = layout->nlogs;
+	for (uint32_t g = 0; g < layout->nlogs; g++) {
+		const struct log_group *log = layout->logs[g];
+
+		label->logs[g] = (struct label_group){
+		    .kind = log->kind, .first_dev = next, .ndevs = (uint16_t)log->ndevs};
+		for (uint32_t i = 0; i < log->ndevs; i++)
+			fill_dev(&log->devs[i], &label->log_devs[next++]);
+	}
+}
+
+static void fill_layout(const struct pool *pool, const struct label_layout *layout,
 			struct label *label)
 {
-	label->ngroups = ngroups;
-	label->ndevs = ndevs;
-	for (uint32_t g = 0; g < ngroups; g++) {
+	label->ngroups = layout->ngroups;
+	label->ndevs = layout->ndevs;
+	for (uint32_t g = 0; g < layout->ngroups; g++) {
 		const struct pool_group *group = &pool->groups[g];
 
 		label->groups[g] = (struct label_group){.kind = group->kind,
@@ -282,17 +378,9 @@ static void fill_layout(const struct pool *pool, uint32_t ngroups, uint32_t ndev
 							.first_dev = group->first_dev,
 							.ndevs = group->ndevs};
 	}
-	for (uint32_t i = 0; i < ndevs; i++) {
-		const struct pool_dev *dev = &pool->devs[i];
-		struct label_dev *out = &label->devs[i];
-
-		*out = (struct label_dev){.guid = dev->guid,
-					  .size = dev->size,
-					  .slab_start = dev->slab_start,
-					  .slab_count = dev->slab_count,
-					  .table_pages = dev->table_pages};
-		copy_text(out->path, sizeof(out->path), dev->path);
-	}
+	for (uint32_t i = 0; i < layout->ndevs; i++)
+		fill_dev(&pool->devs[i], &label->devs[i]);
+	fill_logs(layout, label);
 }
 
 /* The uberblock itself is the sync thread's, once that runs. */
@@ -303,7 +391,7 @@ static uint64_t last_txg(struct pool *pool)
 	return committed ? committed : pool->uber.txg;
 }
 
-static void fill_label(struct pool *pool, enum label_state state, uint32_t ngroups, uint32_t ndevs,
+static void fill_label(struct pool *pool, enum label_state state, const struct label_layout *layout,
 		       struct label *label)
 {
 	memset(label, 0, sizeof(*label));
@@ -317,83 +405,111 @@ static void fill_label(struct pool *pool, enum label_state state, uint32_t ngrou
 	label->state = state;
 	copy_text(label->name, sizeof(label->name), pool->name);
 	copy_text(label->host, sizeof(label->host), pool->config->host ? pool->config->host : "");
-	fill_layout(pool, ngroups, ndevs, label);
+	fill_layout(pool, layout, label);
 }
 
-/* Runs ios[] for devices index[]; faults those that failed. */
-static void run(struct pool *pool, struct devio *ios, const uint32_t *index, uint32_t n,
+/* Runs ios[], each for the device that it names; faults those that failed. */
+static void run(struct pool *pool, struct devio *ios, struct pool_dev *const *devs, uint32_t n,
 		const char *what)
 {
 	devio_run(ios, n);
 	for (uint32_t i = 0; i < n; i++) {
-		struct pool_dev *dev = &pool->devs[index[i]];
-
 		if (!ios[i].io.result)
 			continue;
-		atomic_fetch_add(&dev->write_errors, 1);
-		pool_dev_fault(pool, dev, what, ios[i].io.result);
+		atomic_fetch_add(&devs[i]->write_errors, 1);
+		pool_dev_fault(pool, devs[i], what, ios[i].io.result);
 	}
 }
 
-static void flush_range(struct pool *pool, uint32_t from, uint32_t ndevs)
+static void flush(struct pool *pool, struct targets *t)
 {
-	uint32_t index[POOL_DEVS_MAX];
-	uint32_t n = usable(pool, from, ndevs, index);
-	struct devio ios[POOL_DEVS_MAX];
+	struct devio ios[ALL_DEVS_MAX];
 
-	for (uint32_t i = 0; i < n; i++)
-		ios[i] = devio(pool->devs[index[i]].dev, DEV_FLUSH, 0, NULL, 0);
-	run(pool, ios, index, n, "flush");
+	keep_usable(t);
+	for (uint32_t i = 0; i < t->n; i++)
+		ios[i] = devio(t->devs[i]->dev, DEV_FLUSH, 0, NULL, 0);
+	run(pool, ios, t->devs, t->n, "flush");
 }
 
-/* Writes to one area of devices [from, ndevs), then flushes. */
-static void write_areas(struct pool *pool, bool back, uint32_t from, uint32_t ndevs,
-			struct label *copies)
+/* Writes the label, with each one's GUID, to one area of devices, then flushes them. */
+static void write_areas(struct pool *pool, bool back, struct targets *t, struct label *copies)
 {
-	uint32_t index[POOL_DEVS_MAX];
-	uint32_t n = usable(pool, from, ndevs, index);
-	struct devio ios[POOL_DEVS_MAX];
+	struct devio ios[ALL_DEVS_MAX];
 
-	for (uint32_t i = 0; i < n; i++) {
-		struct pool_dev *dev = &pool->devs[index[i]];
-		uint64_t area = back ? back_area(dev->size) : 0;
+	keep_usable(t);
+	for (uint32_t i = 0; i < t->n; i++) {
+		uint64_t area = back ? back_area(t->devs[i]->size) : 0;
 
-		ios[i] = devio(dev->dev, DEV_WRITE, area + LABEL_OFFSET, &copies[index[i] - from],
-			       sizeof(struct label));
+		copies[i].dev_guid = t->devs[i]->guid;
+		disk_seal(&copies[i].head, LABEL_MAGIC, sizeof(*copies));
+		ios[i] = devio(t->devs[i]->dev, DEV_WRITE, area + LABEL_OFFSET, &copies[i],
+			       sizeof(*copies));
 	}
-	run(pool, ios, index, n, "writing a label");
-	flush_range(pool, from, ndevs);
+	run(pool, ios, t->devs, t->n, "writing a label");
+	flush(pool, t);
 }
 
-int label_write_layout(struct pool *pool, enum label_state state, uint32_t ngroups,
-		       uint32_t first_dev, uint32_t ndevs)
+void label_layout(const struct pool *pool, struct label_layout *out)
+{
+	*out = (struct label_layout){
+	    .ngroups = pool->ngroups, .ndevs = pool->ndevs, .nlogs = pool->nlogs};
+	memcpy(out->logs, pool->logs, sizeof(out->logs));
+}
+
+static bool listed(const struct pool *pool, const struct log_group *log)
+{
+	for (uint32_t i = 0; i < pool->nlogs; i++) {
+		if (pool->logs[i] == log)
+			return true;
+	}
+	return false;
+}
+
+static void all_targets(struct pool *pool, const struct label_layout *layout, bool only_new,
+			struct targets *out)
+{
+	out->n = 0;
+	for (uint32_t i = only_new ? pool->ndevs : 0; i < layout->ndevs; i++)
+		out->devs[out->n++] = &pool->devs[i];
+	for (uint32_t g = 0; g < layout->nlogs; g++) {
+		struct log_group *log = layout->logs[g];
+
+		for (uint32_t i = 0; i < log->ndevs && !(only_new && listed(pool, log)); i++)
+			out->devs[out->n++] = &log->devs[i];
+	}
+	keep_usable(out);
+}
+
+int label_write_layout(struct pool *pool, enum label_state state, const struct label_layout *layout,
+		       bool only_new)
 {
 	struct label *copies;
+	struct targets t;
 
 	if (!pool_may_write(pool))
 		return -EIO;
-	copies = dev_buf_alloc((uint64_t)(ndevs - first_dev) * sizeof(*copies));
+	all_targets(pool, layout, only_new, &t);
+	if (!t.n)
+		return 0;
+	copies = dev_buf_alloc((uint64_t)t.n * sizeof(*copies));
 	if (!copies)
 		return -ENOMEM;
-	fill_label(pool, state, ngroups, ndevs, copies);
-	for (uint32_t i = first_dev + 1; i < ndevs; i++)
-		memcpy(&copies[i - first_dev], copies, sizeof(*copies));
-	for (uint32_t i = first_dev; i < ndevs; i++) {
-		struct label *label = &copies[i - first_dev];
-
-		label->dev_guid = pool->devs[i].guid;
-		disk_seal(&label->head, LABEL_MAGIC, sizeof(*label));
-	}
-	write_areas(pool, false, first_dev, ndevs, copies);
-	write_areas(pool, true, first_dev, ndevs, copies);
+	fill_label(pool, state, layout, copies);
+	for (uint32_t i = 1; i < t.n; i++)
+		memcpy(&copies[i], copies, sizeof(*copies));
+	write_areas(pool, false, &t, copies);
+	write_areas(pool, true, &t, copies);
 	free(copies);
 	return 0;
 }
 
 int label_write_all(struct pool *pool, enum label_state state)
 {
-	int rc = label_write_layout(pool, state, pool->ngroups, 0, pool->ndevs);
+	struct label_layout layout;
+	int rc;
 
+	label_layout(pool, &layout);
+	rc = label_write_layout(pool, state, &layout, false);
 	if (rc)
 		return rc;
 	return pool_groups_usable(pool) ? 0 : -EIO;
@@ -401,12 +517,11 @@ int label_write_all(struct pool *pool, enum label_state state)
 
 int uber_write_slot(struct pool *pool, struct uberblock *uber, uint64_t number)
 {
-	uint32_t ndevs = __atomic_load_n(&pool->ndevs, __ATOMIC_ACQUIRE);
 	uint64_t slot = UBER_OFFSET + number % UBER_SLOTS * sizeof(*uber);
-	uint32_t index[2 * POOL_DEVS_MAX];
-	uint32_t n = usable(pool, 0, ndevs, index);
+	struct pool_dev *devs[2 * POOL_DEVS_MAX];
 	struct devio ios[2 * POOL_DEVS_MAX];
 	struct uberblock *copy;
+	struct targets t;
 
 	if (!pool_may_write(pool))
 		return -EIO;
@@ -415,15 +530,16 @@ int uber_write_slot(struct pool *pool, struct uberblock *uber, uint64_t number)
 		return -ENOMEM;
 	disk_seal(&uber->head, UBER_MAGIC, sizeof(*uber));
 	memcpy(copy, uber, sizeof(*copy));
-	for (uint32_t i = 0; i < n; i++) {
-		struct pool_dev *dev = &pool->devs[index[i]];
+	usable(pool, &t);
+	for (uint32_t i = 0; i < t.n; i++) {
+		struct pool_dev *dev = t.devs[i];
 
 		ios[i] = devio(dev->dev, DEV_WRITE, slot, copy, sizeof(*copy));
-		ios[n + i] =
+		ios[t.n + i] =
 		    devio(dev->dev, DEV_WRITE, back_area(dev->size) + slot, copy, sizeof(*copy));
-		index[n + i] = index[i];
+		devs[i] = devs[t.n + i] = dev;
 	}
-	run(pool, ios, index, 2 * n, "writing an uberblock");
+	run(pool, ios, devs, 2 * t.n, "writing an uberblock");
 	free(copy);
 	return pool_groups_usable(pool) ? 0 : -EIO;
 }
@@ -435,12 +551,14 @@ int uber_write_all(struct pool *pool, struct uberblock *uber)
 
 int pool_flush_all(struct pool *pool)
 {
-	uint32_t index[POOL_DEVS_MAX];
-	uint32_t ndevs = __atomic_load_n(&pool->ndevs, __ATOMIC_ACQUIRE);
-	uint32_t before = usable(pool, 0, ndevs, index);
+	struct targets t;
+	uint32_t before;
 
-	flush_range(pool, 0, ndevs);
+	usable(pool, &t);
+	before = t.n;
+	flush(pool, &t);
 	if (!pool_groups_usable(pool))
 		return -EIO;
-	return usable(pool, 0, ndevs, index) == before ? 0 : -ESTALE;
+	keep_usable(&t);
+	return t.n == before ? 0 : -ESTALE;
 }

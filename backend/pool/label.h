@@ -12,8 +12,8 @@
  * owner that has not succeeded for BEAT_LEASE (on one device of each group at least) stops
  * writing for good; who takes over a pool by force watches BEAT_WATCH before.
  *
- * Callers: config.c (all), txg.c (uber_write_all, pool_flush_all, label_write_all in the sync),
- * block.c and slab.c (pool_may_write before each write), tarnck (the pure parts). Label
+ * Callers: config.c and logdev.c (all), txg.c (uber_write_all, pool_flush_all, label_write_all in
+ * the sync), block.c and slab.c (pool_may_write before each write), tarnck (the pure parts). Label
  * writes under pool->config_lock; the rest needs no lock.
  */
 #ifndef TARN_POOL_LABEL_H
@@ -58,13 +58,17 @@ struct label {
 	uint64_t host_id;
 	uint32_t state; /* enum label_state */
 	uint32_t ngroups, ndevs;
-	uint32_t reserved0;
+	uint32_t nlogs; /* groups of log devices */
 	char name[TARN_POOL_NAME_MAX + 1];
 	char host[LABEL_HOST_MAX + 1];
 	uint8_t reserved[4096 - 32 - 8 * 8 - 4 * 4 - 2 * 64];
 	struct label_group groups[POOL_GROUPS_MAX];
 	struct label_dev devs[POOL_DEVS_MAX];
-	uint8_t tail[LABEL_SIZE - 4096 - POOL_GROUPS_MAX * 32 - POOL_DEVS_MAX * 320];
+	/* Their first_dev counts from 0 again; no slabs. */
+	struct label_group logs[POOL_LOGS_MAX];
+	struct label_dev log_devs[POOL_LOG_DEVS_MAX];
+	uint8_t tail[LABEL_SIZE - 4096 - (POOL_GROUPS_MAX + POOL_LOGS_MAX) * 32 -
+		     (POOL_DEVS_MAX + POOL_LOG_DEVS_MAX) * 320];
 };
 static_assert(sizeof(struct label) == LABEL_SIZE, "label");
 
@@ -91,6 +95,10 @@ int heartbeat_validate(const struct heartbeat *beat, uint64_t pool_guid, uint64_
 int uber_compare(const struct uberblock *a, const struct uberblock *b);
 int label_compare(const struct label *a, const struct label *b);
 
+/* How many log devices there are; the entry of the device itself. Of a valid label. */
+uint32_t label_log_devs(const struct label *label);
+const struct label_dev *label_own(const struct label *label);
+
 /* ---- one device ---- */
 
 /* The better valid label of a device. Results as label_validate(). */
@@ -112,10 +120,17 @@ int label_wipe(struct dev *dev, uint64_t size);
    fails is faulted. -EIO if a group has none left. pool->config_lock held. */
 int label_write_all(struct pool *pool, enum label_state state);
 
-/* The same for devices [first_dev, ndevs) only, with a layout of that many groups and devices,
-   for groups that are being added; does not judge whether those left suffice. */
-int label_write_layout(struct pool *pool, enum label_state state, uint32_t ngroups,
-		       uint32_t first_dev, uint32_t ndevs);
+/* What labels are to tell, while groups are being added or removed: so many of the pool's groups
+   and devices, and these groups of log devices. */
+struct label_layout {
+	uint32_t ngroups, ndevs, nlogs;
+	struct log_group *logs[POOL_LOGS_MAX];
+};
+void label_layout(const struct pool *pool, struct label_layout *out);
+/* Writes it as label_write_all() does, to all devices of the layout or only to those that the pool
+   does not have yet; does not judge whether those left suffice. */
+int label_write_layout(struct pool *pool, enum label_state state, const struct label_layout *layout,
+		       bool only_new);
 
 /* Writes uber (sealing its head) to both areas of all usable devices; no flush. A device that
    fails is faulted. -EIO if a group has none left. */

@@ -2,9 +2,11 @@
 /* From labelled devices to a pool. Writes nothing before everything has been checked. */
 #include <errno.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "pool/chunk.h"
 #include "pool/config.h"
+#include "pool/ilog.h"
 #include "pool/label.h"
 #include "pool/slab.h"
 #include "util/error.h"
@@ -93,6 +95,30 @@ static bool foreign_owner(const struct opening *o)
 	       !o->pool->read_only;
 }
 
+static void fill_logs(struct pool *pool, const struct label *label)
+{
+	pool->nlogs = label->nlogs;
+	for (uint32_t g = 0; g < pool->nlogs; g++) {
+		const struct label_group *from = &label->logs[g];
+		struct log_group *log = pool->logs[g] = &pool->log_slots[g];
+
+		log->kind = from->kind;
+		log->ndevs = from->ndevs;
+		log->size = UINT64_MAX;
+		for (uint32_t i = 0; i < log->ndevs; i++) {
+			const struct label_dev *entry = &label->log_devs[from->first_dev + i];
+			struct pool_dev *dev = &log->devs[i];
+
+			dev->guid = entry->guid;
+			dev->size = entry->size;
+			pool_set_path(dev, entry->path);
+			atomic_store(&dev->state, TARN_DEV_MISSING);
+			if (dev->size < log->size)
+				log->size = dev->size;
+		}
+	}
+}
+
 static void fill_layout(struct opening *o)
 {
 	const struct label *label = o->best;
@@ -125,6 +151,7 @@ static void fill_layout(struct opening *o)
 		pool_set_path(dev, from->path);
 		atomic_store(&dev->state, TARN_DEV_MISSING);
 	}
+	fill_logs(pool, label);
 }
 
 /* The candidate for one device of the layout; of two, the one whose label is newer. */
@@ -150,28 +177,37 @@ static int find_candidate(struct opening *o, uint64_t guid, struct candidate **o
 	return 0;
 }
 
+static int attach(struct opening *o, struct pool_dev *dev)
+{
+	struct candidate *c = NULL;
+	int rc = find_candidate(o, dev->guid, &c);
+
+	if (rc || !c)
+		return rc;
+	if (c->dev->geo.size < dev->size) {
+		pool_log(o->pool, TARN_LOG_WARN, "device %s has become smaller and is not used",
+			 c->path);
+		return 0;
+	}
+	dev->dev = c->dev;
+	c->dev = NULL;
+	pool_set_path(dev, c->path);
+	atomic_store(&dev->state, TARN_DEV_ONLINE);
+	return 0;
+}
+
 static int attach_devs(struct opening *o)
 {
-	for (uint32_t i = 0; i < o->pool->ndevs; i++) {
-		struct pool_dev *dev = &o->pool->devs[i];
-		struct candidate *c = NULL;
-		int rc = find_candidate(o, dev->guid, &c);
+	struct pool *pool = o->pool;
+	int rc = 0;
 
-		if (rc)
-			return rc;
-		if (!c)
-			continue;
-		if (c->dev->geo.size < dev->size) {
-			pool_log(o->pool, TARN_LOG_WARN,
-				 "device %s has become smaller and is not used", c->path);
-			continue;
-		}
-		dev->dev = c->dev;
-		c->dev = NULL;
-		pool_set_path(dev, c->path);
-		atomic_store(&dev->state, TARN_DEV_ONLINE);
+	for (uint32_t i = 0; i < pool->ndevs && !rc; i++)
+		rc = attach(o, &pool->devs[i]);
+	for (uint32_t g = 0; g < pool->nlogs; g++) {
+		for (uint32_t i = 0; i < pool->logs[g]->ndevs && !rc; i++)
+			rc = attach(o, &pool->logs[g]->devs[i]);
 	}
-	return 0;
+	return rc;
 }
 
 static int check_groups(struct opening *o)
@@ -292,6 +328,36 @@ static int choose_uber(struct opening *o)
 	return rc;
 }
 
+/* ---- the log ---- */
+
+/* What a log device holds that is not there may have been acknowledged. */
+static int check_log(struct opening *o)
+{
+	struct pool *pool = o->pool;
+	const char *path;
+	char when[32];
+	struct tm tm;
+	time_t time = (time_t)pool->uber.time;
+
+	if (pool->was_exported || !pool->uber.log_id || ilog_readable(pool, &path))
+		return 0;
+	strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", localtime_r(&time, &tm));
+	path = path[0] ? path : "of unknown name";
+	if (o->args->flags & TARN_DROP_LOG) {
+		pool_log(pool, TARN_LOG_ERROR,
+			 "imported without its log device %s: what was acknowledged after %s may "
+			 "be lost",
+			 path, when);
+		return 0;
+	}
+	if (pool->read_only && !(o->args->flags & TARN_DRY_RUN))
+		return 0;
+	return fail(o->err, -ENODEV,
+		    "log device %s of pool %s is missing: it may hold changes that were "
+		    "acknowledged after %s; attach it, or import with -m without them",
+		    path, pool->name, when);
+}
+
 /* ---- the claim ---- */
 
 static void number(struct opening *o)
@@ -346,8 +412,8 @@ static int claim(struct opening *o)
 		rc = label_read(dev->dev, label);
 		if (!rc && (label->import_counter != pool->import_counter ||
 			    label->host_id != pool->config->host_id))
-			rc = fail(o->err, -EREMOTE, "host %s has just imported pool %s", label->host,
-				  pool->name);
+			rc = fail(o->err, -EREMOTE, "host %s has just imported pool %s",
+				  label->host, pool->name);
 	}
 	free(label);
 	rc = rc ? rc : beat_start(pool);
@@ -366,6 +432,7 @@ static int open_pool(struct opening *o)
 	rc = attach_devs(o);
 	rc = rc ? rc : check_groups(o);
 	rc = rc ? rc : choose_uber(o);
+	rc = rc ? rc : check_log(o);
 	if (rc)
 		return rc;
 	if (foreign_owner(o) && beat_moves(pool, o->args->watch_seconds))

@@ -7,6 +7,7 @@
  *   label.c    labels and uberblock ring: formats, read, write
  *   beat.c     heartbeat: whose pool it is
  *   config.c   groups and devices: create, add, destroy, close, states
+ *   logdev.c   groups of log devices
  *   open.c     from labelled devices to a pool
  *   devio.c    the same request to many devices
  *   slab.c     slab tables: which slab belongs to which chunk column
@@ -34,6 +35,7 @@
 #define POOL_DEVS_MAX 256
 #define POOL_GROUPS_MAX 64
 #define POOL_MIRROR_MAX 8
+#define POOL_LOGS_MAX 16 /* groups of log devices */
 
 struct slab_table; /* slab.h */
 struct chunks;     /* chunk.h */
@@ -63,6 +65,16 @@ struct pool_group {
 	uint32_t slab_shift; /* log2 of the slab size in bytes */
 };
 
+/* Log devices: one, or a mirror of them. They hold labels and the intent log, no slabs, no
+   uberblocks and no heartbeats; the pool can be used without them. */
+struct log_group {
+	enum tarn_group_kind kind;
+	uint32_t ndevs;
+	bool leaving;  /* logs_lock: is being removed, no log begins on it */
+	uint64_t size; /* bytes of the smallest device */
+	struct pool_dev devs[POOL_MIRROR_MAX];
+};
+
 struct pool {
 	char name[TARN_POOL_NAME_MAX + 1];
 	uint64_t guid;
@@ -74,7 +86,13 @@ struct pool {
 	uint32_t ndevs, ngroups;
 	struct pool_dev devs[POOL_DEVS_MAX];
 	struct pool_group groups[POOL_GROUPS_MAX];
-	pthread_mutex_t config_lock; /* devs/groups grow, label writes */
+	pthread_mutex_t config_lock; /* devs, groups and logs change, label writes */
+	/* Changed under both locks, this one for moments. A slot that is not listed is free: no log
+	   lies on it. */
+	pthread_mutex_t logs_lock;
+	uint32_t nlogs;
+	struct log_group *logs[POOL_LOGS_MAX];
+	struct log_group log_slots[POOL_LOGS_MAX];
 
 	struct uberblock uber;   /* last committed; the sync thread writes it */
 	uint64_t import_counter; /* of this import, for its uberblocks */
@@ -118,6 +136,7 @@ struct pool_new_group {
 	enum tarn_group_kind kind;
 	uint32_t ndevs;
 	const struct pool_new_dev *devs;
+	enum tarn_group_class class;
 };
 int pool_create(const char *name, const struct pool_new_group *groups, uint32_t ngroups,
 		const struct tarn_config *config, struct workq *wq, struct pool **out);
@@ -133,7 +152,8 @@ struct pool_open_args {
 	struct dev **devs;    /* candidates, taken over */
 	const char **paths;
 	uint32_t ndevs;
-	int flags;                /* TARN_FORCE, TARN_READ_ONLY, TARN_REWIND */
+	int flags;                /* TARN_FORCE, TARN_READ_ONLY, TARN_REWIND, TARN_DROP_LOG;
+				     TARN_DRY_RUN: read-only, but asking what else would be asked */
 	uint32_t skip_uberblocks; /* TARN_REWIND: ignore that many newest ones; -ENOENT when
 				     there are no more */
 	unsigned watch_seconds;   /* TARN_FORCE: how long a foreign owner's heartbeat is
@@ -165,6 +185,8 @@ int pool_close(struct pool *pool, bool exported);
 int pool_destroy(struct pool *pool);
 /* New groups become part of the pool: durably so when this returns. */
 int pool_add_groups(struct pool *pool, const struct pool_new_group *groups, uint32_t ngroups);
+/* The pool's index-th group of log devices leaves it. Its txg runs. */
+int pool_remove_log(struct pool *pool, uint32_t index);
 
 /* Space in bytes, after redundancy and with the reserve for deletion (slop) taken off avail. */
 struct pool_space {

@@ -64,7 +64,8 @@ static void describe(FILE *text, const struct tarn_group_spec *groups, uint32_t 
 		     const struct tarn_prop *props, uint32_t nprops, int flags)
 {
 	for (uint32_t i = 0; i < ngroups; i++) {
-		fprintf(text, " %s(", groups[i].kind == TARN_GROUP_MIRROR ? "mirror" : "single");
+		fprintf(text, " %s%s(", groups[i].class == TARN_CLASS_LOG ? "log " : "",
+			groups[i].kind == TARN_GROUP_MIRROR ? "mirror" : "single");
 		for (uint32_t d = 0; d < groups[i].ndevs; d++)
 			fprintf(text, "%s%s", d ? "," : "", groups[i].paths[d]);
 		fputc(')', text);
@@ -103,6 +104,14 @@ int tarn_pool_add(struct tarn_engine *engine, const char *name,
 		  struct tarn_error *err)
 {
 	return change(engine, "add", name, groups, ngroups, NULL, 0, flags, err);
+}
+
+int tarn_pool_remove(struct tarn_engine *engine, const char *name, const char *device, int flags,
+		     struct tarn_error *err)
+{
+	struct tarn_group_spec group = {TARN_GROUP_SINGLE, 1, &device, TARN_CLASS_LOG};
+
+	return change(engine, "remove", name, &group, 1, NULL, 0, flags, err);
 }
 
 int tarn_pool_destroy(struct tarn_engine *engine, const char *name, int flags,
@@ -163,15 +172,19 @@ int tarn_pool_status(struct tarn_engine *engine, const char *name, struct tarn_p
 	s->allocated = 1000;
 	s->free = 2000;
 	s->ngroups = 2;
-	s->ndevs = 3;
-	s->groups = calloc(s->ngroups, sizeof(*s->groups));
+	s->nlogs = 1;
+	s->ndevs = 4;
+	s->groups = calloc(s->ngroups + s->nlogs, sizeof(*s->groups));
+	s->logs = s->groups + s->ngroups;
 	s->devs = calloc(s->ndevs, sizeof(*s->devs));
 	strcpy(s->name, name);
 	s->groups[0] =
 	    (struct tarn_group_status){TARN_GROUP_MIRROR, 0, 2, 2000, 700, TARN_DEV_DEGRADED};
 	s->groups[1] =
 	    (struct tarn_group_status){TARN_GROUP_SINGLE, 2, 1, 1000, 300, TARN_DEV_ONLINE};
+	s->logs[0] = (struct tarn_group_status){TARN_GROUP_SINGLE, 3, 1, 500, 0, TARN_DEV_ONLINE};
 	strcpy(s->devs[0].path, FAKE_DEVICE);
+	strcpy(s->devs[3].path, "/dev/log");
 	strcpy(s->devs[1].path, "/dev/b");
 	strcpy(s->devs[2].path, "/dev/c");
 	s->devs[1].state = TARN_DEV_FAULTED;

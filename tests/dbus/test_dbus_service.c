@@ -105,6 +105,11 @@ static void test_arguments(void **state)
 	CALL_OK("Pool", "Add", "sa(sas)a{sv}", "p", 1, "single", 1, "/a", 2, "force", "b", 1,
 		"dry_run", "b", 1);
 	assert_string_equal(engine.last, "add p single(/a) flags=3");
+	CALL_OK("Pool", "Add", "sa(sas)a{sv}", "p", 2, "log single", 1, "/a", "log mirror", 2, "/b",
+		"/c", 0);
+	assert_string_equal(engine.last, "add p log single(/a) log mirror(/b,/c) flags=0");
+	CALL_OK("Pool", "Remove", "ssa{sv}", "p", "mirror-1", 1, "dry_run", "b", 1);
+	assert_string_equal(engine.last, "remove p log single(mirror-1) flags=2");
 	CALL_OK("Pool", "Destroy", "sa{sv}", "p", 1, "dry_run", "b", 1);
 	assert_string_equal(engine.last, "destroy p flags=2");
 	CALL_OK("Pool", "Set", "sa{ss}a{sv}", "p", 1, "comment", "y", 0);
@@ -130,6 +135,8 @@ static void test_import(void **state)
 	CALL_OK("Pool", "Import", "sasa{sv}", "old", 1, "/d", 2, "new_name", "s", "new", "rewind",
 		"b", 1);
 	assert_string_equal(engine.last, "import old guid=0 new=new paths=1 flags=8");
+	CALL_OK("Pool", "Import", "sasa{sv}", "old", 1, "/d", 1, "drop_log", "b", 1);
+	assert_string_equal(engine.last, "import old guid=0 new=- paths=1 flags=16");
 	/* By GUID: the reply tells the name, and the history has it. */
 	reply = CALL(NULL, "Pool", "Import", "sasa{sv}", "12345678901234567890", 0, 1, "command",
 		     "s", "tarn x");
@@ -191,8 +198,10 @@ static void test_bad_arguments(void **state)
 		   "Clear", "sa{sv}", "p", 1, "force", "b", 1);
 	CALL_FAILS("InvalidArgument", "option 'force' must be of type 'b'", "Pool", "Destroy",
 		   "sa{sv}", "p", 1, "force", "s", "yes");
-	CALL_FAILS("InvalidArgument", "unknown kind of group 'raid9': use single or mirror", "Pool",
-		   "Add", "sa(sas)a{sv}", "p", 1, "raid9", 1, "/a", 0);
+	CALL_FAILS(
+	    "InvalidArgument",
+	    "unknown kind of group 'raid9': use single or mirror, or one of these after 'log '",
+	    "Pool", "Add", "sa(sas)a{sv}", "p", 1, "raid9", 1, "/a", 0);
 	CALL_FAILS("InvalidArgument", "a limit is at least 8 MiB and at most this machine's memory",
 		   "Cache", "SetLimits", "a{sv}", 1, "arc_max", "t", (uint64_t)1);
 	CALL_FAILS("InvalidArgument", "no limit given: set arc_max or dirty_max", "Cache",
@@ -273,6 +282,15 @@ static void test_status(void **state)
 	check_entry(m, "checksum_errors", "7");
 	sd_bus_message_exit_container(m);
 	assert_int_equal(sd_bus_message_enter_container(m, 'a', "{sv}"), 0);
+	sd_bus_message_unref(m);
+	m = CALL(NULL, "Pool", "Status", "s", "p");
+	assert_true(sd_bus_message_enter_container(m, 'a', "{sv}") > 0);
+	enter_entry(m, "logs");
+	assert_true(sd_bus_message_enter_container(m, 'a', "{sv}") > 0);
+	check_entry(m, "kind", "single");
+	enter_entry(m, "devices");
+	assert_true(sd_bus_message_enter_container(m, 'a', "{sv}") > 0);
+	check_entry(m, "path", "/dev/log");
 	sd_bus_message_unref(m);
 }
 

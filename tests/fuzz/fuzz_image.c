@@ -176,7 +176,7 @@ static void commit(struct tarn_dataset *ds, struct tarn_inode *root)
 /* As a cut finds it: active, with an orphan (that is still open) and deferred frees. */
 static struct tarn_inode *make_pool(void)
 {
-	struct tarn_group_spec group = {TARN_GROUP_SINGLE, 1, paths};
+	struct tarn_group_spec group = {TARN_GROUP_SINGLE, 1, paths, TARN_CLASS_DATA};
 	struct tarn_prop props[] = {{"compression", "zstd"}, {"user:prop", "x"}};
 	struct tarn_inode *root, *orphan;
 	struct tarn_error err = {0};

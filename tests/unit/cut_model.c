@@ -273,7 +273,11 @@ uint32_t cut_apply(struct cut_world *w, const struct cut_op *op, unsigned index,
 	case CUT_POOL_SET:
 		w->comment = op->n;
 		return 0;
+	case CUT_LOG_REMOVE:
+		w->ndevs--;
+		return 0;
 	case CUT_ADD:
+	case CUT_LOG_ADD:
 		w->ndevs++;
 		return 0;
 	case CUT_EXPORT:
@@ -456,6 +460,8 @@ void cut_print_op(const struct cut_op *op, char out[160])
 	    [CUT_FS_INHERIT] = "fs inherit",
 	    [CUT_POOL_SET] = "pool set",
 	    [CUT_ADD] = "pool add",
+	    [CUT_LOG_ADD] = "pool add log",
+	    [CUT_LOG_REMOVE] = "pool remove",
 	    [CUT_EXPORT] = "export",
 	    [CUT_OPEN] = "open",
 	};

@@ -50,6 +50,8 @@ enum cut_kind {
 	CUT_FS_INHERIT, /* n: which property */
 	CUT_POOL_SET,   /* n */
 	CUT_ADD,        /* the spare device */
+	CUT_LOG_ADD,    /* as a log device */
+	CUT_LOG_REMOVE, /* the one added last */
 	CUT_EXPORT,     /* ends a run */
 	/* no change */
 	CUT_OPEN, /* until the run ends */

@@ -329,8 +329,12 @@ static int do_admin(struct runner *k, const struct cut_op *op, unsigned ndevs)
 		return tarn_dataset_inherit(k->engine, path, properties[op->n], false, &err);
 	case CUT_POOL_SET:
 		return tarn_pool_prop_set(k->engine, CUT_POOL, "comment", value, &err);
+	case CUT_LOG_REMOVE:
+		return tarn_pool_remove(k->engine, CUT_POOL, place.paths[ndevs - 1], 0, &err);
 	default: {
-		struct tarn_group_spec spare = {TARN_GROUP_SINGLE, 1, &place.paths[ndevs]};
+		struct tarn_group_spec spare = {TARN_GROUP_SINGLE, 1, &place.paths[ndevs],
+						op->kind == CUT_ADD ? TARN_CLASS_DATA
+								    : TARN_CLASS_LOG};
 
 		return tarn_pool_add(k->engine, CUT_POOL, &spare, 1, TARN_FORCE, &err);
 	}
@@ -353,6 +357,8 @@ static int perform(struct runner *k, const struct cut_op *op, unsigned index, un
 	case CUT_FS_INHERIT:
 	case CUT_POOL_SET:
 	case CUT_ADD:
+	case CUT_LOG_ADD:
+	case CUT_LOG_REMOVE:
 		return do_admin(k, op, ndevs);
 	default:
 		return do_inode(k, op, index, token);
@@ -365,14 +371,19 @@ static int create(struct tarn_engine *engine, const struct cut_profile *profile,
 		  struct tarn_error *err)
 {
 	struct tarn_group_spec groups[CUT_DEVS];
+	unsigned ndata = profile->ndevs - profile->nlogs, n = profile->mirror ? 1 : ndata;
 
-	for (unsigned i = 0; i < profile->ndevs; i++)
-		groups[i] = (struct tarn_group_spec){TARN_GROUP_SINGLE, 1, &place.paths[i]};
+	for (unsigned i = 0; i < ndata; i++)
+		groups[i] = (struct tarn_group_spec){TARN_GROUP_SINGLE, 1, &place.paths[i],
+						     TARN_CLASS_DATA};
 	if (profile->mirror)
-		groups[0] =
-		    (struct tarn_group_spec){TARN_GROUP_MIRROR, profile->ndevs, place.paths};
-	return tarn_pool_create(engine, CUT_POOL, groups, profile->mirror ? 1 : profile->ndevs,
-				NULL, 0, flags, err);
+		groups[0] = (struct tarn_group_spec){TARN_GROUP_MIRROR, ndata, place.paths,
+						     TARN_CLASS_DATA};
+	if (profile->nlogs)
+		groups[n++] = (struct tarn_group_spec){
+		    profile->nlogs > 1 ? TARN_GROUP_MIRROR : TARN_GROUP_SINGLE, profile->nlogs,
+		    &place.paths[ndata], TARN_CLASS_LOG};
+	return tarn_pool_create(engine, CUT_POOL, groups, n, NULL, 0, flags, err);
 }
 
 static void create_pool(struct runner *k, const struct cut_profile *profile)

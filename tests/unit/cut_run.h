@@ -19,8 +19,9 @@
 
 struct cut_profile {
 	const char *name;
-	unsigned ndevs; /* of the pool, without the spare one that CUT_ADD adds */
+	unsigned ndevs; /* of the pool, without the spare one that CUT_ADD and CUT_LOG_ADD add */
 	bool mirror;
+	unsigned nlogs; /* the last ones of them: a log device, or a mirror of log devices */
 };
 
 /* The folder of placeholders; every begin has its end. */

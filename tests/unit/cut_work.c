@@ -130,6 +130,23 @@ static const struct cut_op pool_ops[] = {
     OP(FS_INHERIT, "", .n = 1),
 };
 
+/* The log moves to the spare device and back. */
+static const struct cut_op logdev_ops[] = {
+    OP(CREATE, "f", .n = TARN_REG, W),
+    OP(STABLE, "f", .n = 0, .m = 3),
+    OP(LOG_ADD, ""),
+    OP(CREATE, "g", .n = TARN_REG, W),
+    OP(STABLE, "f", .n = 0, .m = 150),
+    OP(RENAME, "g", .to = "h"),
+    OP(FSYNC, "f"),
+    OP(CREATE, "g", .n = TARN_REG, W),
+    OP(LOG_REMOVE, ""),
+    OP(CREATE, "k", .n = TARN_REG, W),
+    OP(STABLE, "f", .n = 0, .m = 4),
+    OP(UNLINK, "g", W),
+    OP(STABLE, "h", .n = 0, .m = 1),
+};
+
 /* Nobody waits but in the end. */
 static const struct cut_op unwaited_ops[] = {
     OP(CREATE, "f", .n = TARN_REG, W),
@@ -160,11 +177,17 @@ static const struct cut_op destroy_ops[] = {
 	}
 
 const struct cut_work cut_works[] = {
-    WORK(create, 0),   WORK(write, 0),
-    WORK(range, 4),    WORK(attr, 2),
-    WORK(name, 6),     WORK(dataset, 1),
-    WORK(pool, 1),     WORK(unwaited, 1),
-    {.name = "young"}, WORK(destroy, 1, .destroys = true),
+    WORK(create, 0),
+    WORK(write, 0),
+    WORK(range, 4),
+    WORK(attr, 2),
+    WORK(name, 6),
+    WORK(dataset, 1),
+    WORK(pool, 1),
+    WORK(logdev, 1),
+    WORK(unwaited, 1),
+    {.name = "young"},
+    WORK(destroy, 1, .destroys = true),
 };
 const unsigned cut_nworks = sizeof(cut_works) / sizeof(cut_works[0]);
 

@@ -90,9 +90,11 @@ static int create_pool(struct model_pool *p, uint64_t recordsize)
 
 	snprintf(value, sizeof(value), "%llu", (unsigned long long)recordsize);
 	for (uint32_t i = 0; i < p->ndevs; i++)
-		groups[i] = (struct tarn_group_spec){TARN_GROUP_SINGLE, 1, &p->paths[i]};
+		groups[i] =
+		    (struct tarn_group_spec){TARN_GROUP_SINGLE, 1, &p->paths[i], TARN_CLASS_DATA};
 	if (p->mirror)
-		groups[0] = (struct tarn_group_spec){TARN_GROUP_MIRROR, p->ndevs, p->paths};
+		groups[0] = (struct tarn_group_spec){TARN_GROUP_MIRROR, p->ndevs, p->paths,
+						     TARN_CLASS_DATA};
 	if (tarn_pool_create(p->engine, MODEL_POOL, groups, p->mirror ? 1 : p->ndevs, &prop, 1, 0,
 			     &err))
 		return failed(p, "pool create", err.text);

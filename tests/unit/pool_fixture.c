@@ -43,10 +43,12 @@ void fixture_begin(struct fixture *f, uint32_t ndevs, uint64_t dev_bytes, bool m
 		assert_true(fd >= 0);
 		assert_int_equal(ftruncate(fd, (off_t)dev_bytes), 0);
 		close(fd);
-		groups[i] = (struct tarn_group_spec){TARN_GROUP_SINGLE, 1, &f->paths[i]};
+		groups[i] =
+		    (struct tarn_group_spec){TARN_GROUP_SINGLE, 1, &f->paths[i], TARN_CLASS_DATA};
 	}
 	if (mirror)
-		groups[0] = (struct tarn_group_spec){TARN_GROUP_MIRROR, ndevs, f->paths};
+		groups[0] =
+		    (struct tarn_group_spec){TARN_GROUP_MIRROR, ndevs, f->paths, TARN_CLASS_DATA};
 	f->config = (struct tarn_config){.arc_max = 16 << 20, .dirty_max = 16 << 20, .threads = 2};
 	if (config)
 		f->config = *config;

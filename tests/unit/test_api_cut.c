@@ -54,9 +54,8 @@ enum {
 #endif
 
 static const struct cut_profile profiles[] = {
-    {"single", 1, false},
-    {"stripe", 2, false},
-    {"mirror", 2, true},
+    {"single", 1, false, 0}, {"stripe", 2, false, 0}, {"mirror", 2, true, 0},
+    {"log", 2, false, 1},    {"logs", 3, false, 2},
 };
 #define PROFILES (sizeof(profiles) / sizeof(profiles[0]))
 

@@ -77,12 +77,12 @@ static int end(void **state)
 
 static struct tarn_group_spec single(const char *const *at)
 {
-	return (struct tarn_group_spec){TARN_GROUP_SINGLE, 1, at};
+	return (struct tarn_group_spec){TARN_GROUP_SINGLE, 1, at, TARN_CLASS_DATA};
 }
 
 static struct tarn_group_spec mirror(const char *const *at, uint32_t n)
 {
-	return (struct tarn_group_spec){TARN_GROUP_MIRROR, n, at};
+	return (struct tarn_group_spec){TARN_GROUP_MIRROR, n, at, TARN_CLASS_DATA};
 }
 
 static int create(const char *name, struct tarn_group_spec group, int flags)

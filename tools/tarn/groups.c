@@ -21,8 +21,7 @@ static struct json_object *add_group(struct json_object *groups, const char *kin
 /* Words that mean another kind of group to those who know zpool. */
 static bool is_foreign_kind(const char *word)
 {
-	static const char *const kinds[] = {"raidz", "draid",   "spare", "log",
-					    "cache", "special", "dedup"};
+	static const char *const kinds[] = {"raidz", "draid", "spare", "cache", "special", "dedup"};
 
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		if (!strncmp(word, kinds[i], strlen(kinds[i])) && !strchr(word, '/'))
@@ -41,38 +40,52 @@ static void add_device(struct json_object *devices, const char *word)
 struct json_object *parse_groups(const struct args *args, char **words, int n)
 {
 	struct json_object *groups = json_object_new_array(), *mirror = NULL;
+	bool log = false;
 
 	for (int i = 0; i < n; i++) {
 		size_t members = mirror ? json_object_array_length(mirror) : 0;
 
-		if (!strcmp(words[i], "mirror")) {
+		if (!strcmp(words[i], "mirror") || !strcmp(words[i], "log")) {
 			if (mirror && members < 2)
 				usage_error(args, "a mirror needs at least two devices");
-			mirror = add_group(groups, "mirror");
+			log |= words[i][0] == 'l';
+			mirror = words[i][0] == 'l'
+				     ? NULL
+				     : add_group(groups, log ? "log mirror" : "mirror");
 		} else if (is_foreign_kind(words[i])) {
 			usage_error(args,
-				    "'%s' is not a kind of group: use mirror, or devices alone "
-				    "(./%s for a file of that name)",
+				    "'%s' is not a kind of group: use mirror, log, or devices "
+				    "alone (./%s for a file of that name)",
 				    words[i], words[i]);
 		} else if (members == MIRROR_MAX) {
 			usage_error(args, "a mirror has at most %d devices", MIRROR_MAX);
 		} else {
-			add_device(mirror ? mirror : add_group(groups, "single"), words[i]);
+			add_device(mirror ? mirror
+					  : add_group(groups, log ? "log single" : "single"),
+				   words[i]);
 		}
 	}
 	if (mirror && json_object_array_length(mirror) < 2)
 		usage_error(args, "a mirror needs at least two devices");
+	if (n && !strcmp(words[n - 1], "log"))
+		usage_error(args, "no device follows 'log'");
 	return groups;
 }
 
 void print_groups(const char *pool, struct json_object *groups)
 {
+	bool logs = false;
+
 	printf("\n\t%s\n", pool);
 	for (size_t i = 0; i < json_object_array_length(groups); i++) {
 		struct json_object *group = json_object_array_get_idx(groups, i);
 		struct json_object *devices = json_object_object_get(group, "devices");
-		bool mirror = !strcmp(get_text(group, "kind"), "mirror");
+		bool log = !strncmp(get_text(group, "kind"), "log ", 4);
+		bool mirror = strstr(get_text(group, "kind"), "mirror");
 
+		if (log && !logs)
+			puts("\tlogs");
+		logs |= log;
 		if (mirror)
 			puts("\t  mirror");
 		for (size_t d = 0; d < json_object_array_length(devices); d++)

@@ -59,6 +59,24 @@ static void pool_add(const struct args *args)
 	}
 }
 
+static void pool_remove(const struct args *args)
+{
+	for (int i = 1; i < args->noperands; i++) {
+		struct bus_call *call = bus_call("Pool", "Remove");
+		char *device = !strncmp(args->operands[i], "mirror-", 7)
+				   ? checked(strdup(args->operands[i]))
+				   : device_path(args->operands[i]);
+
+		bus_string(call, args->operands[0]);
+		bus_string(call, device);
+		bus_options(call, change_options(args, "n=dry_run"));
+		bus_send(call);
+		if (has_option(args, 'n'))
+			printf("would remove '%s' from '%s'\n", device, args->operands[0]);
+		free(device);
+	}
+}
+
 static void pool_destroy(const struct args *args)
 {
 	struct json_object *options = change_options(args, "f=force n=dry_run");
@@ -114,7 +132,7 @@ static void list_importable(const struct args *args, char **paths, size_t npaths
 static void pool_import(const struct args *args)
 {
 	struct json_object *props = option_props(args, 'o');
-	struct json_object *options = change_options(args, "f=force F=rewind n=dry_run");
+	struct json_object *options = change_options(args, "f=force F=rewind m=drop_log n=dry_run");
 	struct bus_call *call;
 	const char *name;
 	char **paths;
@@ -368,33 +386,40 @@ static void pool_history(const struct args *args)
 
 const struct command pool_commands[] = {
     {"pool", "create", "fno:O:", 2, -1,
-     "[-fn] [-o property=value]... [-O fsproperty=value]... NAME [mirror] DEVICE...",
+     "[-fn] [-o property=value]... [-O fsproperty=value]... NAME [log] [mirror] DEVICE...",
      "Makes a pool on devices: disks, partitions or existing files. Devices alone are\n"
-     "striped without redundancy; 'mirror a b mirror c d' stripes over two mirrors.\n"
+     "striped without redundancy; 'mirror a b mirror c d' stripes over two mirrors. What\n"
+     "follows 'log' is for the intent log alone: 'a b log c', 'a b log mirror c d'.\n"
      "All checks are made before anything is written.\n\n"
      "  -f  use devices although they hold something else, and mixed redundancy\n"
      "  -n  check and show the layout, change nothing\n"
      "  -o  a property of the pool, e.g. comment=text\n"
      "  -O  a property of its root dataset, e.g. compression=zstd",
      pool_create},
-    {"pool", "add", "fn", 2, -1, "[-fn] NAME [mirror] DEVICE...",
-     "Adds groups of devices to a pool, in the words of pool create. They cannot be taken\n"
-     "away again.\n\n"
+    {"pool", "add", "fn", 2, -1, "[-fn] NAME [log] [mirror] DEVICE...",
+     "Adds groups of devices to a pool, in the words of pool create. Only log devices can\n"
+     "be taken away again.\n\n"
      "  -f  use devices although they hold something else, and mixed redundancy\n"
      "  -n  check and show what would be added, change nothing",
      pool_add},
+    {"pool", "remove", "n", 2, -1, "[-n] NAME DEVICE...",
+     "Takes log devices away from a pool while it is used: a device, or a mirror by the\n"
+     "name that pool status shows (mirror-2).\n\n"
+     "  -n  say what would be removed, change nothing",
+     pool_remove},
     {"pool", "destroy", "fn", 1, 1, "[-fn] NAME",
      "Destroys a pool and everything in it. Its devices are free afterwards.\n\n"
      "  -f  although it is in use\n"
      "  -n  say what would be destroyed, change nothing",
      pool_destroy},
-    {"pool", "import", "d:fFnN:o:j", 0, 1,
-     "[-d PATH]... [-fFn] [-N NEWNAME] [-o readonly=on] [-j] [NAME|GUID]",
+    {"pool", "import", "d:fFmnN:o:j", 0, 1,
+     "[-d PATH]... [-fFmn] [-N NEWNAME] [-o readonly=on] [-j] [NAME|GUID]",
      "Opens a pool that was exported, or that another host used. Without a name, shows\n"
      "the pools that can be imported.\n\n"
      "  -d  look at this device, file or directory (default /dev/disk/by-id); repeatable\n"
      "  -f  although another host used it last and did not export it\n"
      "  -F  go back to an older state of the pool if the newest is damaged\n"
+     "  -m  although log devices are missing; changes that only they hold are lost\n"
      "  -n  check, import nothing\n"
      "  -N  give the pool another name\n"
      "  -o  readonly=on: write nothing to the devices\n"

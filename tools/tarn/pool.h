@@ -7,8 +7,8 @@
 
 #include "tarn.h"
 
-/* Groups from words as of zpool: devices alone, and "mirror" before the devices of one. An
-   array of {"kind": ..., "devices": [...]}. */
+/* Groups from words as of zpool: devices alone, and "mirror" before the devices of one; those after
+   "log" are for the intent log. An array of {"kind": ..., "devices": [...]}. */
 struct json_object *parse_groups(const struct args *args, char **words, int n);
 void print_groups(const char *pool, struct json_object *groups);
 

@@ -83,6 +83,7 @@ static void group_rows(struct table *table, struct json_object *group, size_t nu
 static void print_status(struct json_object *pool)
 {
 	struct json_object *groups = json_object_object_get(pool, "groups");
+	struct json_object *logs = json_object_object_get(pool, "logs");
 	struct table *table = table_new(false);
 	uint64_t errors = get_number(pool, "data_errors");
 
@@ -98,6 +99,11 @@ static void print_status(struct json_object *pool)
 	tree_row(table, 0, get_text(pool, "name"), pool, NULL);
 	for (size_t i = 0; i < json_object_array_length(groups); i++)
 		group_rows(table, json_object_array_get_idx(groups, i), i);
+	for (int i = 0; i < 5 && json_object_array_length(logs); i++)
+		table_cell(table, i ? "" : "\tlogs");
+	for (size_t i = 0; i < json_object_array_length(logs); i++)
+		group_rows(table, json_object_array_get_idx(logs, i),
+			   json_object_array_length(groups) + i);
 	table_print(table);
 	if (errors)
 		printf("\nerrors: %" PRIu64 " blocks had no good copy\n", errors);

@@ -14,11 +14,15 @@
 
 enum tarn_group_kind { TARN_GROUP_SINGLE, TARN_GROUP_MIRROR };
 
+/* What a group is for: data and metadata, or the intent log alone. */
+enum tarn_group_class { TARN_CLASS_DATA, TARN_CLASS_LOG };
+
 /* One group of a new pool or of pool add: a single device, or a mirror of 2 to 8. */
 struct tarn_group_spec {
 	enum tarn_group_kind kind;
 	uint32_t ndevs;
 	const char *const *paths;
+	enum tarn_group_class class;
 };
 
 enum {
@@ -26,6 +30,8 @@ enum {
 	TARN_DRY_RUN = 2,   /* all checks, no change */
 	TARN_READ_ONLY = 4, /* import without any write to the devices */
 	TARN_REWIND = 8,    /* import: fall back to an older uberblock if the newest fails */
+	TARN_DROP_LOG =
+	    16, /* import: without the log devices that are missing and may hold changes */
 };
 
 struct tarn_prop {
@@ -45,6 +51,11 @@ int tarn_pool_create(struct tarn_engine *engine, const char *name,
 int tarn_pool_add(struct tarn_engine *engine, const char *name,
 		  const struct tarn_group_spec *groups, uint32_t ngroups, int flags,
 		  struct tarn_error *err);
+
+/* Takes a group of log devices away, live: device is a single log device's path, or the name of a
+   mirror as tarn_pool_status() numbers it ("mirror-2"). Other groups can't be removed. */
+int tarn_pool_remove(struct tarn_engine *engine, const char *name, const char *device, int flags,
+		     struct tarn_error *err);
 
 /* Wipes the labels. The pool must be imported. */
 int tarn_pool_destroy(struct tarn_engine *engine, const char *name, int flags,
@@ -77,9 +88,10 @@ struct tarn_import_spec {
 	const char *new_name;     /* NULL = keep */
 	const char *const *paths; /* as for tarn_pool_scan() */
 	uint32_t npaths;
-	int flags; /* TARN_FORCE, TARN_READ_ONLY, TARN_REWIND, TARN_DRY_RUN */
+	int flags; /* TARN_FORCE, TARN_READ_ONLY, TARN_REWIND, TARN_DROP_LOG, TARN_DRY_RUN */
 };
-/* -EREMOTE: another host has it, err names that host; -EBUSY: a device is in use here. */
+/* -EREMOTE: another host has it, err names that host; -EBUSY: a device is in use here; -ENODEV:
+   devices are missing, which for a log device TARN_DROP_LOG overrides. */
 int tarn_pool_import(struct tarn_engine *engine, const struct tarn_import_spec *spec,
 		     struct tarn_error *err);
 
@@ -110,9 +122,11 @@ struct tarn_pool_status {
 	uint64_t size, allocated, free; /* usable bytes; free = size - allocated */
 	uint64_t freeing;               /* bytes of destroyed datasets still to be freed */
 	uint64_t data_errors;           /* blocks found with no good copy since import */
-	uint32_t ngroups, ndevs;
+	uint32_t ngroups, nlogs, ndevs;
 	struct tarn_group_status *groups;
-	struct tarn_dev_status *devs;
+	struct tarn_group_status *logs; /* size: of the log; a mirror is called mirror-N, N going on
+					   from the groups */
+	struct tarn_dev_status *devs;   /* of groups, then of logs */
 };
 
 /* Never waits for a device. Free with tarn_pool_status_free(). */
