@@ -28,6 +28,8 @@ static int check_shape(const struct tarn_group_spec *specs, uint32_t n,
 		    (specs[g].ndevs < 2 || specs[g].ndevs > POOL_MIRROR_MAX))
 			return fail(err, -EINVAL, "a mirror has 2 to %d devices, not %u",
 				    POOL_MIRROR_MAX, specs[g].ndevs);
+		if (specs[g].class == TARN_CLASS_LOG && specs[g].kind > TARN_GROUP_MIRROR)
+			return fail(err, -EINVAL, "log devices are single ones or mirrors");
 		ndevs[specs[g].class] += specs[g].ndevs;
 		groups[specs[g].class]++;
 	}

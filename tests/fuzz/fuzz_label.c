@@ -26,6 +26,11 @@ static void good_label(void)
 	    .kind = TARN_GROUP_MIRROR, .slab_shift = SLAB_SHIFT_MIN, .ndevs = 2};
 	label.groups[1] =
 	    (struct label_group){.slab_shift = SLAB_SHIFT_MIN, .first_dev = 2, .ndevs = 1};
+	label.nlogs = 1;
+	label.logs[0] = (struct label_group){.kind = TARN_GROUP_MIRROR, .ndevs = 2};
+	for (unsigned i = 0; i < 2; i++)
+		label.log_devs[i] =
+		    (struct label_dev){.guid = 200 + i, .size = 64 << 20, .path = "/dev/nvme"};
 	for (unsigned i = 0; i < 3; i++)
 		label.devs[i] = (struct label_dev){.guid = 100 + i,
 						   .size = 64 << 20,
@@ -62,6 +67,12 @@ static void check_label(void)
 		devs += group->ndevs;
 	}
 	MUST(devs == label.ndevs);
+	MUST(label.nlogs <= POOL_LOGS_MAX && label_log_devs(&label) <= POOL_LOG_DEVS_MAX);
+	for (uint32_t i = 0; i < label_log_devs(&label); i++) {
+		MUST(strlen(label.log_devs[i].path) <= TARN_DEV_PATH_MAX);
+		MUST(label.log_devs[i].size > 2 * LABEL_AREA);
+	}
+	MUST(label_own(&label)->guid == label.dev_guid);
 }
 
 static void fuzz_uber(struct fuzz_input *in)

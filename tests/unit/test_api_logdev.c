@@ -146,25 +146,31 @@ static void put(void)
 	tarn_dataset_put(t.ds);
 }
 
-static void print_finding(void *arg, const struct tarn_finding *finding)
+static void note_finding(void *arg, const struct tarn_finding *finding)
 {
-	(void)arg;
-	print_error("tarnck: %s\n", finding->text);
+	*(unsigned *)arg |= 1u << finding->kind;
+	print_message("tarnck: %s\n", finding->text);
 }
 
-static uint64_t findings(void)
+#define KIND(name) (1u << TARN_FOUND_##name)
+
+/* Their kinds. */
+static unsigned findings(void)
 {
+	unsigned kinds = 0;
 	struct tarn_check_spec spec = {.name = POOL,
 				       .paths = t.paths,
 				       .npaths = DEVS,
 				       .uberblocks = 3,
-				       .finding = print_finding};
+				       .finding = note_finding,
+				       .arg = &kinds};
 	struct tarn_check_result result;
 	struct tarn_error err = {0};
 
 	if (tarn_check(&spec, &result, &err))
 		fail_msg("tarnck: %s", err.text);
-	return result.findings;
+	assert_int_equal(result.findings > 0, kinds != 0);
+	return kinds;
 }
 
 static void export(void)
@@ -662,6 +668,56 @@ static void damage_of_all_copies_is_told(void **state)
 	export();
 }
 
+static void reseal_newest_uberblock(struct sim *medium)
+{
+	struct uberblock *ring = dev_buf_alloc(UBER_SLOTS * sizeof(*ring));
+	uint64_t areas[] = {UBER_OFFSET, DEV_BYTES - LABEL_AREA + UBER_OFFSET};
+
+	for (unsigned a = 0; a < 2; a++) {
+		unsigned newest = 0;
+
+		sim_peek(medium, areas[a], ring, UBER_SLOTS * sizeof(*ring));
+		for (unsigned i = 1; i < UBER_SLOTS; i++) {
+			if (ring[i].txg > ring[newest].txg)
+				newest = i;
+		}
+		ring[newest].log_devs[0] ^= 1;
+		disk_seal(&ring[newest].head, UBER_MAGIC, sizeof(*ring));
+		sim_poke(medium, areas[a] + newest * sizeof(*ring), &ring[newest], sizeof(*ring));
+	}
+	free(ring);
+}
+
+static void tarnck_looks_at_log_devices(void **state)
+{
+	struct tarn_group_spec log = log_group(2, 2);
+	struct sim *away;
+
+	(void)state;
+	begin(&log, 1);
+	make_files(5);
+	export();
+	assert_int_equal(findings(), 0);
+	sim_flip(t.media[2], LABEL_OFFSET + 100, 1);
+	assert_int_equal(findings(), KIND(LABEL));
+	sim_flip(t.media[2], LABEL_OFFSET + 100, 1);
+	sim_flip(t.media[3], DEV_BYTES - LABEL_AREA + LABEL_OFFSET + 40000, 1);
+	assert_int_equal(findings(), KIND(LABEL));
+	sim_flip(t.media[3], DEV_BYTES - LABEL_AREA + LABEL_OFFSET + 40000, 1);
+	away = take_away(3);
+	assert_int_equal(findings(), KIND(DEVICE));
+	must_import(0);
+	export();
+	t.media[3] = away;
+	assert_int_equal(findings(), KIND(DEVICE));
+	must_import(0);
+	export();
+	assert_int_equal(findings(), 0);
+	for (unsigned i = 0; i < DATA; i++)
+		reseal_newest_uberblock(t.media[i]);
+	assert_int_equal(findings(), KIND(UBERBLOCK));
+}
+
 static void what_is_no_log_is_refused(void **state)
 {
 	struct tarn_group_spec log = log_group(2, 1);
@@ -694,6 +750,7 @@ int main(void)
 	    TEST(after_an_export_it_is_not_needed),
 	    TEST(a_damaged_copy_is_mended),
 	    TEST(damage_of_all_copies_is_told),
+	    TEST(tarnck_looks_at_log_devices),
 	    TEST(what_is_no_log_is_refused),
 	};
 
