@@ -101,8 +101,8 @@ static void put_pool(struct engine_pool *p, struct tarn_pool_status *out)
 		put_group(pool, g, &out->groups[g]);
 }
 
-/* The pool's devices are counted before its groups of log devices. */
-static int alloc_status(struct pool *pool, struct tarn_pool_status **out)
+/* With its devices, and groups of log devices. logs_lock held. */
+static int new_status(struct pool *pool, struct tarn_pool_status **out)
 {
 	/* Groups are published after their devices. */
 	uint32_t ngroups = __atomic_load_n(&pool->ngroups, __ATOMIC_ACQUIRE);
@@ -135,7 +135,7 @@ int tarn_pool_status(struct tarn_engine *engine, const char *name, struct tarn_p
 	if (rc)
 		return rc;
 	pthread_mutex_lock(&p->pool->logs_lock);
-	rc = alloc_status(p->pool, out);
+	rc = new_status(p->pool, out);
 	pthread_mutex_unlock(&p->pool->logs_lock);
 	if (!rc)
 		put_pool(p, *out);

@@ -335,13 +335,14 @@ static int check_log(struct opening *o)
 {
 	struct pool *pool = o->pool;
 	const char *path;
-	char when[32];
-	struct tm tm;
+	char when[32] = "its last commit";
 	time_t time = (time_t)pool->uber.time;
+	struct tm tm;
 
 	if (pool->was_exported || !pool->uber.log_id || ilog_readable(pool, &path))
 		return 0;
-	strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", localtime_r(&time, &tm));
+	if (localtime_r(&time, &tm))
+		strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", &tm);
 	path = path[0] ? path : "of unknown name";
 	if (o->args->flags & TARN_DROP_LOG) {
 		pool_log(pool, TARN_LOG_ERROR,
