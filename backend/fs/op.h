@@ -101,12 +101,9 @@ static inline int fs_enter(struct tarn_inode *inode, struct fs **fs)
 /* For changes: -EROFS if the dataset has readonly=on. */
 static inline int fs_enter_write(struct tarn_inode *inode, struct fs **fs)
 {
-	int err;
+	int err = fs_enter(inode, fs);
 
-	if (atomic_load(&inode->ds->props.readonly))
-		return -EROFS;
-	err = fs_enter(inode, fs);
-	if (!err && (*fs)->ds->pool->read_only) {
+	if (!err && (atomic_load(&inode->ds->props.readonly) || (*fs)->ds->pool->read_only)) {
 		dataset_leave(inode->ds);
 		err = -EROFS;
 	}

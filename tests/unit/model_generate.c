@@ -345,12 +345,28 @@ static void fault(struct generator *g, struct op *op)
 
 /* ---- scripts ---- */
 
+static bool changes_names(const struct op *op)
+{
+	return op->kind == OP_CREATE || op->kind == OP_LINK || op->kind == OP_UNLINK ||
+	       op->kind == OP_RENAME;
+}
+
+/* A listing leaves out what has gone since it looked at the directory: beside more than one
+   change of names it shows a state that never was. */
+static bool in_order(const struct op *op, unsigned listings, unsigned changes)
+{
+	listings += op->kind == OP_READDIR;
+	changes += changes_names(op);
+	return !listings || changes <= 1;
+}
+
 /* Three threads on a few things, then a look at what is left. */
 static void add_section(struct generator *g, struct script *s)
 {
 	static const uint8_t looks[] = {OP_GETATTR, OP_READ, OP_READDIR, OP_XGET};
 	uint64_t n = 3 + below(g, 7);
 	uint8_t common = handle(g, WANT_LIVE);
+	unsigned listings = 0, changes = 0;
 	struct op op;
 
 	g->parallel = true;
@@ -358,7 +374,9 @@ static void add_section(struct generator *g, struct script *s)
 		do {
 			op = (struct op){.to = NO_HANDLE};
 			usual(g, &op);
-		} while (in_steps(&op));
+		} while (in_steps(&op) || !in_order(&op, listings, changes));
+		listings += op.kind == OP_READDIR;
+		changes += changes_names(&op);
 		if (op.kind == OP_READDIR)
 			op.a = NAMES + DATASETS;
 		if (one_in(g, 2))
