@@ -236,7 +236,7 @@ static void keep(const struct job *job, const char *id, struct tape_cursor *c,
 		fprintf(file, "\n");
 		fclose(file);
 	}
-	print_error("kept: TARN_CUT_REPLAY=%s\n", dir);
+	print_error("kept: TARN_CUT_REPLAY=%s (from tests/run: in build/test-logs)\n", dir);
 }
 
 /* ---- one case ---- */
