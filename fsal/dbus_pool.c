@@ -195,11 +195,29 @@ static const char *state_name(enum tarn_dev_state state)
 	return "UNKNOWN";
 }
 
+static const char *halt_name(enum tarn_pool_halt halt)
+{
+	switch (halt) {
+	case TARN_HALT_NONE:
+		return "";
+	case TARN_HALT_CHECKS:
+		return "checks";
+	case TARN_HALT_TAKEN:
+		return "taken";
+	case TARN_HALT_HEARTBEAT:
+		return "heartbeat";
+	case TARN_HALT_COMMIT:
+		return "commit";
+	}
+	return "unknown";
+}
+
 static void put_pool(struct out *dict, const struct tarn_pool_status *s)
 {
 	put_entry_text(dict, "name", s->name);
 	put_entry_u64(dict, "guid", s->guid);
-	put_entry_text(dict, "state", s->suspended ? "SUSPENDED" : state_name(s->state));
+	put_entry_text(dict, "state", s->halt ? "SUSPENDED" : state_name(s->state));
+	put_entry_text(dict, "halt", halt_name(s->halt));
 	put_entry_bool(dict, "read_only", s->read_only);
 	put_entry_u64(dict, "txg", s->txg);
 	put_entry_u64(dict, "size", s->size);

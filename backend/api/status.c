@@ -7,6 +7,7 @@
 
 #include "api/engine.h"
 #include "api/prop.h"
+#include "pool/label.h"
 #include "pool/logdev.h"
 
 /* ---- status ---- */
@@ -86,7 +87,9 @@ static void put_pool(struct engine_pool *p, struct tarn_pool_status *out)
 	out->guid = p->guid;
 	out->txg = pool->read_only ? pool->uber.txg : txg_committed(pool);
 	out->read_only = pool->read_only;
-	out->suspended = atomic_load(&pool->suspended);
+	out->halt = atomic_load(&pool->suspended) ? atomic_load(&pool->halt)
+		    : beat_lapsed(pool)           ? TARN_HALT_CHECKS
+						  : TARN_HALT_NONE;
 	out->state = pool_state(pool);
 	for (uint32_t g = 0; g < out->nlogs && out->state == TARN_DEV_ONLINE; g++) {
 		if (out->logs[g].state != TARN_DEV_ONLINE)
@@ -254,7 +257,7 @@ int tarn_pool_prop_set(struct tarn_engine *engine, const char *name, const char 
 
 static const char *health(const struct tarn_pool_status *s)
 {
-	if (s->suspended)
+	if (s->halt)
 		return "SUSPENDED";
 	return s->state == TARN_DEV_ONLINE     ? "ONLINE"
 	       : s->state == TARN_DEV_DEGRADED ? "DEGRADED"

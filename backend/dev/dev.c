@@ -89,7 +89,29 @@ void dev_submit(struct dev *dev, struct dev_io *io)
 	/* One hold for the request and one for this call: the request may complete, and its
 	   owner close the device, before submit() returns. */
 	atomic_fetch_add(&dev->holds, 2);
-	dev->ops->submit(dev, io);
+	if (dev_pass(io))
+		dev->ops->submit(dev, io);
+	release(dev);
+}
+
+bool dev_pass(struct dev_io *io)
+{
+	struct dev_gate *gate = io->dev->gate;
+
+	if (!gate || io->ungated || io->result || (io->op != DEV_WRITE && io->op != DEV_DISCARD))
+		return true;
+	return gate->pass(gate, io);
+}
+
+void dev_resubmit(struct dev_io *io, int error)
+{
+	struct dev *dev = io->dev;
+
+	io->next = NULL;
+	io->result = error;
+	atomic_fetch_add(&dev->holds, 1);
+	if (dev_pass(io))
+		dev->ops->submit(dev, io);
 	release(dev);
 }
 

@@ -41,6 +41,7 @@ struct dev_io {
 			      the array must live until completion */
 	int iovcnt;        /* at most DEV_MAX_IOV */
 	bool durable;      /* write: completes only when on stable storage, without a flush */
+	bool ungated;      /* the device's gate is not asked */
 	int result;        /* set before done(): 0 or -errno; short transfers are -EIO */
 	void (*done)(struct dev_io *io);
 	void *owner; /* the caller's */
@@ -70,6 +71,15 @@ struct dev_stats {
 	_Atomic uint64_t read_errors, write_errors, flush_errors;
 };
 
+/*
+ * Asked about each write and discard, in dev_submit() and again when the system gets it: a process
+ * may stand still in between. A gate that says no has the request then, and gives it back with
+ * dev_resubmit(). Any thread may ask, holding locks of the device.
+ */
+struct dev_gate {
+	bool (*pass)(struct dev_gate *gate, struct dev_io *io);
+};
+
 /* What an implementation supplies; its own side of the bargain is in dev/impl.h. */
 struct dev_ops {
 	void (*submit)(struct dev *dev, struct dev_io *io);
@@ -84,6 +94,7 @@ struct dev {
 	struct dev_geometry geo;
 	bool readonly;
 	struct dev_stats stats;
+	struct dev_gate *gate;  /* NULL: none; set by the pool while nobody submits changes */
 	_Atomic uint64_t holds; /* requests in flight, calls of dev_submit(), and one until
 				   dev_close() */
 	sem_t idle;             /* posted when holds becomes 0 */
@@ -109,6 +120,9 @@ void dev_close(struct dev *dev);
    -EINVAL, one beyond the end with -ENXIO, a change of a read-only device with -EROFS, a
    discard where there is none with -EOPNOTSUPP: not inside the call either, not counted. */
 void dev_submit(struct dev *dev, struct dev_io *io);
+
+/* A request that a gate has stopped: it is asked about anew, or completes with that error. */
+void dev_resubmit(struct dev_io *io, int error);
 
 /* Blocking forms for labels and tools; never from a completion or a txg hold. */
 int dev_read(struct dev *dev, uint64_t offset, void *buf, size_t length);

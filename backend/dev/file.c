@@ -74,7 +74,8 @@ static void run(struct work *work)
 {
 	struct dev_io *io = (struct dev_io *)((char *)work - offsetof(struct dev_io, work));
 
-	dev_complete(io, perform((struct file_dev *)io->dev, io));
+	if (dev_pass(io))
+		dev_complete(io, perform((struct file_dev *)io->dev, io));
 }
 
 static void file_submit(struct dev *dev, struct dev_io *io)

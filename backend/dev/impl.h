@@ -23,6 +23,9 @@ void dev_fini(struct dev *dev);
 /* Counts the request and hands it back to its owner; it is not to be touched after. */
 void dev_complete(struct dev_io *io, int result);
 
+/* False: the device's gate has the request now. */
+bool dev_pass(struct dev_io *io);
+
 /* What is left to transfer of a read or write: *iov and the returned count of elements. */
 int dev_rest(struct dev_io *io, struct iovec **iov);
 

@@ -45,9 +45,9 @@ void sim_on_write(struct sim *sim, void (*fn)(struct sim *, uint64_t nth, void *
 /* Fault controls; each stays until changed. `error` is 0 or -errno. A request that fails
    changes nothing, but for torn writes. */
 void sim_fail(struct sim *sim, enum dev_op op, uint64_t offset, uint64_t length, int error,
-	      uint64_t count); /* requests touching the range fail; error 0 clears
-				  all rules of op; count 0 = for ever; a flush touches
-				  every range */
+	      uint64_t count);           /* requests touching the range fail; error 0 clears
+					    all rules of op; count 0 = for ever; a flush touches
+					    every range */
 void sim_tear(struct sim *sim, bool on); /* of a write that fails, the first half arrives */
 void sim_flip(struct sim *sim, uint64_t offset, uint8_t xor_mask); /* silent corruption */
 void sim_lose_writes(struct sim *sim, bool on);   /* completes writes and flushes, stores nothing */

@@ -65,6 +65,8 @@ static void submit_waiting(struct uring *u)
 	while (u->waiting && u->in_ring < DEPTH) {
 		while ((io = u->waiting) && u->in_ring < DEPTH) {
 			u->waiting = io->next;
+			if (!dev_pass(io))
+				continue;
 			prepare(u, io);
 			u->in_ring++;
 		}

@@ -38,6 +38,8 @@ static bool others_usable(const struct pool *pool, const struct pool_dev *dev)
 static void device_error(struct pool *pool, struct pool_dev *dev, atomic_ulong *counter,
 			 const char *what, int error)
 {
+	if (atomic_load(&pool->suspended))
+		return; /* fenced: not its fault */
 	atomic_fetch_add(counter, 1);
 	if (atomic_load(&dev->read_errors) + atomic_load(&dev->write_errors) >= FAULT_ERRORS &&
 	    others_usable(pool, dev))

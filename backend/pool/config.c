@@ -192,10 +192,15 @@ static int fill_groups(struct pool *pool, const struct pool_new_group *groups, u
 		fill_group(pool, layout->ngroups++, layout->ndevs, &groups[g]);
 		layout->ndevs += groups[g].ndevs;
 	}
-	for (uint32_t i = pool->ndevs; i < layout->ndevs && !rc; i++)
+	for (uint32_t i = pool->ndevs; i < layout->ndevs && !rc; i++) {
 		rc = prepare_dev(&pool->devs[i]);
-	for (uint32_t g = pool->nlogs; g < layout->nlogs && !rc; g++)
+		beat_gate(pool, pool->devs[i].dev);
+	}
+	for (uint32_t g = pool->nlogs; g < layout->nlogs && !rc; g++) {
 		rc = log_wipe(layout->logs[g]);
+		for (uint32_t i = 0; i < layout->logs[g]->ndevs; i++)
+			beat_gate(pool, layout->logs[g]->devs[i].dev);
+	}
 	return rc;
 }
 

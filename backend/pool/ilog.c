@@ -384,7 +384,7 @@ static void write_done(struct dev_io *io)
 
 	if (!io->result) {
 		atomic_fetch_add(&b->good[bio->piece], 1);
-	} else {
+	} else if (pool_may_write(pool)) { /* or fenced: not its fault */
 		atomic_fetch_add(&bio->dev->write_errors, 1);
 		if (bio->chunk)
 			chunk_set_stale(pool, bio->chunk, bio->col);

@@ -414,7 +414,7 @@ static void run(struct pool *pool, struct devio *ios, struct pool_dev *const *de
 {
 	devio_run(ios, n);
 	for (uint32_t i = 0; i < n; i++) {
-		if (!ios[i].io.result)
+		if (!ios[i].io.result || !pool_may_write(pool)) /* fenced: not its fault */
 			continue;
 		atomic_fetch_add(&devs[i]->write_errors, 1);
 		pool_dev_fault(pool, devs[i], what, ios[i].io.result);
@@ -512,7 +512,7 @@ int label_write_all(struct pool *pool, enum label_state state)
 	rc = label_write_layout(pool, state, &layout, false);
 	if (rc)
 		return rc;
-	return pool_groups_usable(pool) ? 0 : -EIO;
+	return pool_may_write(pool) && pool_groups_usable(pool) ? 0 : -EIO;
 }
 
 int uber_write_slot(struct pool *pool, struct uberblock *uber, uint64_t number)
@@ -541,7 +541,7 @@ int uber_write_slot(struct pool *pool, struct uberblock *uber, uint64_t number)
 	}
 	run(pool, ios, devs, 2 * t.n, "writing an uberblock");
 	free(copy);
-	return pool_groups_usable(pool) ? 0 : -EIO;
+	return pool_may_write(pool) && pool_groups_usable(pool) ? 0 : -EIO;
 }
 
 int uber_write_all(struct pool *pool, struct uberblock *uber)

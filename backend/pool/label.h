@@ -8,9 +8,15 @@
  * Front areas are written and flushed before back areas, so one is always good. The best
  * uberblock is the greatest (import_counter, txg).
  *
- * Fencing: the heartbeat thread writes every second while a pool is imported for writing. An
- * owner that has not succeeded for BEAT_LEASE (on one device of each group at least) stops
- * writing for good; who takes over a pool by force watches BEAT_WATCH before.
+ * Fencing: the heartbeat thread writes every second while a pool is imported for writing. The
+ * lease of an owner that has not succeeded for BEAT_LEASE (on one device of each group at least)
+ * lapses: its gate (dev.h) keeps all writes back until it knows whether the pool is still its own.
+ * Who takes over a pool by force watches BEAT_WATCH before.
+ *
+ * Each of the two writes one thing and then reads the other's, so at least one sees the other: the
+ * owner writes a heartbeat and then reads the labels; who takes over writes its labels and then
+ * reads the heartbeats, and gives up if one has moved since the watch. Labels and heartbeats of a
+ * greater import count against those of a lesser one, whenever they arrive.
  *
  * Callers: config.c and logdev.c (all), txg.c (uber_write_all, pool_flush_all, label_write_all in
  * the sync), block.c and slab.c (pool_may_write before each write), tarnck (the pure parts). Label
@@ -145,16 +151,21 @@ int pool_flush_all(struct pool *pool);
 
 /* ---- owning a pool ---- */
 
-/* Watches the heartbeats of all devices for that many seconds: true as soon as one moves. */
-bool beat_moves(struct pool *pool, unsigned seconds);
+/* The heartbeats of all devices, zeros where there is none; beats has room for each device. */
+void beat_read_all(struct pool *pool, struct heartbeat *beats);
+/* Watches them for that many seconds: true as soon as one differs from beats. */
+bool beat_moves(struct pool *pool, const struct heartbeat *beats, unsigned seconds);
 
-/* Starts the heartbeat, after a first one has been written. */
+/* Starts the heartbeat, after a first one has been written, and the gate of all devices. */
 int beat_start(struct pool *pool);
+/* A device that is about to join the pool. */
+void beat_gate(struct pool *pool, struct dev *dev);
 /* Waits for beats in flight. The lease ends with it: nobody may write any more but the caller. */
 void beat_stop(struct pool *pool);
+/* The lease has lapsed, and it is not known yet whether the pool is still this host's. */
+bool beat_lapsed(struct pool *pool);
 
-/* To be asked before each write is submitted: false once the pool is suspended, read-only
-   or the heartbeat's lease has run out (which suspends it for good). */
+/* To be asked before each write is submitted: false once the pool is suspended, or read-only. */
 bool pool_may_write(struct pool *pool);
 
 #endif

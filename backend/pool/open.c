@@ -23,6 +23,8 @@ struct opening {
 	struct pool *pool;
 	struct candidate *cands;
 	const struct label *best; /* the label whose layout counts */
+	struct heartbeat *beats;  /* as they were found, of each device */
+	bool foreign;             /* another host has used it last and did not export it */
 	uint64_t max_import, max_txg;
 };
 
@@ -73,26 +75,6 @@ static int read_labels(struct opening *o)
 		return fail(o->err, -ENOTSUP,
 			    "the label of %s was written by a newer version of Tarn", newer);
 	return fail(o->err, -ENOENT, "no device with a label of the pool was found");
-}
-
-static int check_owner(struct opening *o)
-{
-	const struct label *label = o->best;
-
-	o->pool->was_exported = label->state == LABEL_EXPORTED;
-	if (o->pool->was_exported || label->host_id == o->pool->config->host_id ||
-	    (o->args->flags & TARN_FORCE))
-		return 0;
-	return fail(o->err, -EREMOTE,
-		    "pool %s was not exported by host %s, which may still be using it; if "
-		    "it is not, import with -f",
-		    label->name, label->host);
-}
-
-static bool foreign_owner(const struct opening *o)
-{
-	return o->best->state == LABEL_ACTIVE && o->best->host_id != o->pool->config->host_id &&
-	       !o->pool->read_only;
 }
 
 static void fill_logs(struct pool *pool, const struct label *label)
@@ -208,6 +190,47 @@ static int attach_devs(struct opening *o)
 			rc = attach(o, &pool->logs[g]->devs[i]);
 	}
 	return rc;
+}
+
+/* A host that has begun to take the pool has written its labels; whoever had it beats. */
+static bool beats_foreign(const struct opening *o)
+{
+	const struct heartbeat *newest = NULL;
+
+	for (uint32_t i = 0; i < o->pool->ndevs; i++) {
+		const struct heartbeat *beat = &o->beats[i];
+
+		if (beat->pool_guid && (!newest || beat->import_counter > newest->import_counter))
+			newest = beat;
+	}
+	return newest && newest->host_id != o->pool->config->host_id;
+}
+
+static int check_owner(struct opening *o)
+{
+	const struct label *label = o->best;
+	bool others = label->host_id != o->pool->config->host_id;
+
+	o->pool->was_exported = label->state == LABEL_EXPORTED;
+	o->beats = calloc(o->pool->ndevs, sizeof(*o->beats));
+	if (!o->beats)
+		return -ENOMEM;
+	beat_read_all(o->pool, o->beats);
+	o->foreign = !o->pool->was_exported && (others || beats_foreign(o));
+	if (!o->foreign || (o->args->flags & TARN_FORCE))
+		return 0;
+	return fail(o->err, -EREMOTE,
+		    "pool %s was not exported by %s%s, which may still be using it; if it is not, "
+		    "import with -f",
+		    label->name, others ? "host " : "another host", others ? label->host : "");
+}
+
+static int in_use(struct opening *o)
+{
+	bool others = o->best->host_id != o->pool->config->host_id;
+
+	return fail(o->err, -EREMOTE, "%s%s is using pool %s now",
+		    others ? "host " : "another host", others ? o->best->host : "", o->pool->name);
 }
 
 static int check_groups(struct opening *o)
@@ -417,7 +440,14 @@ static int claim(struct opening *o)
 				  label->host, pool->name);
 	}
 	free(label);
-	rc = rc ? rc : beat_start(pool);
+	/* An owner that was away may have gone on before it could see these labels (label.h). */
+	if (!rc && o->foreign && beat_moves(pool, o->beats, 0))
+		rc = in_use(o);
+	if (!rc) {
+		rc = beat_start(pool);
+		if (rc == -EREMOTE)
+			fail(o->err, rc, "another host has just imported pool %s", pool->name);
+	}
 	return rc || !o->args->skip_uberblocks ? rc : make_newest(pool);
 }
 
@@ -426,19 +456,18 @@ static int open_pool(struct opening *o)
 	struct pool *pool = o->pool;
 	int rc = read_labels(o);
 
-	rc = rc ? rc : check_owner(o);
 	if (rc)
 		return rc;
 	fill_layout(o);
 	rc = attach_devs(o);
+	rc = rc ? rc : check_owner(o);
 	rc = rc ? rc : check_groups(o);
 	rc = rc ? rc : choose_uber(o);
 	rc = rc ? rc : check_log(o);
 	if (rc)
 		return rc;
-	if (foreign_owner(o) && beat_moves(pool, o->args->watch_seconds))
-		return fail(o->err, -EREMOTE, "host %s is using pool %s now", o->best->host,
-			    pool->name);
+	if (o->foreign && !pool->read_only && beat_moves(pool, o->beats, o->args->watch_seconds))
+		return in_use(o);
 	number(o);
 	rc = pool_create_parts(pool);
 	for (uint32_t i = 0; i < pool->ndevs && !rc; i++)
@@ -470,6 +499,7 @@ int pool_open(const struct pool_open_args *args, const struct tarn_config *confi
 			free(o.cands[i].label);
 	}
 	free(o.cands);
+	free(o.beats);
 	if (rc && o.pool)
 		pool_free(o.pool);
 	else

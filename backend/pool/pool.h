@@ -79,7 +79,8 @@ struct pool {
 	char name[TARN_POOL_NAME_MAX + 1];
 	uint64_t guid;
 	bool read_only;
-	atomic_bool suspended; /* a commit failed: nothing more is written, waiters get -EIO */
+	atomic_bool suspended;             /* nothing more is written, waiters get -EIO */
+	_Atomic(enum tarn_pool_halt) halt; /* why, if suspended */
 	const struct tarn_config *config;
 	struct workq *wq; /* the engine's */
 

@@ -440,7 +440,9 @@ static void call_waiters(struct txgs *t)
 
 static void suspend(struct txgs *t, uint64_t txg, int error)
 {
-	atomic_store(&t->pool->suspended, true);
+	if (atomic_exchange(&t->pool->suspended, true))
+		return; /* fenced, which has been told */
+	atomic_store(&t->pool->halt, TARN_HALT_COMMIT);
 	pool_log(t->pool, TARN_LOG_ERROR,
 		 "txg %llu cannot be committed (%s): nothing more is written; reads go on",
 		 (unsigned long long)txg, strerror(-error));

@@ -398,6 +398,40 @@ static void test_missing_single(void **state)
 	close_pool(c, true);
 }
 
+/* The owner's next heartbeat comes with the first label of the new one. */
+static void owner_wakes(struct sim *sim, uint64_t nth, void *arg)
+{
+	struct heartbeat *beat = arg;
+
+	(void)nth;
+	beat->count++;
+	disk_seal(&beat->head, BEAT_MAGIC, sizeof(*beat));
+	sim_poke(sim, BEAT_OFFSET, beat, sizeof(*beat));
+}
+
+static void test_owner_wakes(void **state)
+{
+	struct client *c = create(TARN_GROUP_MIRROR, 2);
+	struct opening o = {.config = &host_b, .guid = c->pool->guid, .sims = sims, .nsims = 2};
+	struct heartbeat beat;
+
+	(void)state;
+	close_pool(c, false);
+	sim_peek(sims[0], BEAT_OFFSET, &beat, sizeof(beat));
+	sim_on_write(sims[0], owner_wakes, &beat);
+	o.flags = TARN_FORCE;
+	assert_int_equal(open_pool(&o, &c), -EREMOTE);
+	sim_on_write(sims[0], NULL, NULL);
+	/* The labels are this host's, but the heartbeat is not: it still takes force. */
+	o.flags = 0;
+	assert_int_equal(open_pool(&o, &c), -EREMOTE);
+	assert_non_null(strstr(error.text, "another host"));
+	assert_non_null(strstr(error.text, "-f"));
+	o.flags = TARN_FORCE;
+	assert_int_equal(open_pool(&o, &c), 0);
+	close_pool(c, true);
+}
+
 static void test_foreign_host(void **state)
 {
 	struct client *c = create(TARN_GROUP_MIRROR, 2);
@@ -782,12 +816,25 @@ static void test_fault_and_restore(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    TEST(test_slab_size),      TEST(test_create_and_open), TEST(test_bad_arguments),
-	    TEST(test_names),          TEST(test_missing_devices), TEST(test_missing_single),
-	    TEST(test_foreign_host),   TEST(test_read_only),       TEST(test_rewind),
-	    TEST(test_uberblock_lost), TEST(test_copies),          TEST(test_destroy),
-	    TEST(test_cut_import),     TEST(test_cut_rewind),      TEST(test_cut_add),
-	    TEST(test_failed_add),     TEST(test_cut_create),      TEST(test_fault_and_restore),
+	    TEST(test_slab_size),
+	    TEST(test_create_and_open),
+	    TEST(test_bad_arguments),
+	    TEST(test_names),
+	    TEST(test_missing_devices),
+	    TEST(test_missing_single),
+	    TEST(test_foreign_host),
+	    TEST(test_read_only),
+	    TEST(test_rewind),
+	    TEST(test_uberblock_lost),
+	    TEST(test_copies),
+	    TEST(test_destroy),
+	    TEST(test_cut_import),
+	    TEST(test_cut_rewind),
+	    TEST(test_cut_add),
+	    TEST(test_owner_wakes),
+	    TEST(test_failed_add),
+	    TEST(test_cut_create),
+	    TEST(test_fault_and_restore),
 	};
 	int failed;
 

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include "simpool.h"
 
 #define BACK (SIM_SIZE - LABEL_AREA)
@@ -448,12 +451,41 @@ static void test_nothing_written(void **state)
 
 /* ---- heartbeat ---- */
 
-static uint64_t now(void)
-{
-	struct timespec t;
+/* The clock of leases: s that a pause of the whole process lasts; not 0: when it was stopped, so
+   that no pause but these counts. */
+static _Atomic(uint64_t) skipped, stopped;
 
-	clock_gettime(CLOCK_BOOTTIME, &t);
-	return t.tv_sec;
+int clock_gettime(clockid_t id, struct timespec *now)
+{
+	int rc = syscall(SYS_clock_gettime, id, now);
+
+	if (id == CLOCK_BOOTTIME && atomic_load(&stopped))
+		*now = (struct timespec){.tv_sec = atomic_load(&stopped)};
+	if (id == CLOCK_BOOTTIME)
+		now->tv_sec += atomic_load(&skipped);
+	return rc;
+}
+
+static void pause_process(void)
+{
+	atomic_fetch_add(&skipped, 60);
+}
+
+static bool moves(struct pool *pool, const struct heartbeat *since, unsigned seconds)
+{
+	struct heartbeat *beats = calloc(pool->ndevs, sizeof(*beats));
+	bool yes;
+
+	beat_read_all(pool, beats);
+	yes = beat_moves(pool, since ? since : beats, seconds);
+	free(beats);
+	return yes;
+}
+
+/* A millisecond, in loops that wait for something that must come. */
+static void nap(void)
+{
+	nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
 static void test_beat(void **state)
@@ -462,7 +494,7 @@ static void test_beat(void **state)
 	struct heartbeat beat;
 
 	(void)state;
-	assert_false(beat_moves(&sp->pool, 1));
+	assert_false(moves(&sp->pool, NULL, 1));
 	assert_int_equal(beat_start(&sp->pool), 0);
 	for (uint32_t i = 0; i < 3; i++) {
 		while (
@@ -471,10 +503,26 @@ static void test_beat(void **state)
 		assert_int_equal(beat.host_id, 0x1234);
 		assert_int_equal(beat.import_counter, 1);
 	}
-	assert_true(beat_moves(&sp->pool, 30));
+	assert_true(moves(&sp->pool, NULL, 30));
 	beat_stop(&sp->pool);
-	assert_false(beat_moves(&sp->pool, 1));
+	assert_false(moves(&sp->pool, NULL, 1));
 	simpool_free(sp);
+}
+
+static struct heartbeat read_beat(struct simpool *sp)
+{
+	struct heartbeat beat;
+
+	assert_int_equal(heartbeat_read(sp->pool.devs[0].dev, SIM_SIZE, sp->pool.guid, 100, &beat),
+			 0);
+	return beat;
+}
+
+static void poke_beat(struct simpool *sp, struct heartbeat *beat)
+{
+	disk_seal(&beat->head, BEAT_MAGIC, sizeof(*beat));
+	sim_poke(sp->sims[0], BEAT_OFFSET, beat, sizeof(*beat));
+	sim_poke(sp->sims[0], BACK + BEAT_OFFSET, beat, sizeof(*beat));
 }
 
 /* Another host's heartbeat, in place of ours: it has taken over. */
@@ -482,47 +530,291 @@ static void test_beat_taken_over(void **state)
 {
 	struct simpool *sp = simpool_new(0, 1);
 	struct heartbeat beat;
-	uint64_t until = now() + 60;
 
 	(void)state;
 	assert_int_equal(beat_start(&sp->pool), 0);
-	assert_int_equal(heartbeat_read(sp->pool.devs[0].dev, SIM_SIZE, sp->pool.guid, 100, &beat),
-			 0);
+	beat = read_beat(sp);
 	beat.host_id++;
 	beat.nonce++;
-	disk_seal(&beat.head, BEAT_MAGIC, sizeof(beat));
 	/* Ours may be on its way over it once; the other host repeats it, too. */
-	while (!atomic_load(&sp->pool.suspended)) {
-		assert_true(now() < until);
-		sim_poke(sp->sims[0], BEAT_OFFSET, &beat, sizeof(beat));
-		sim_poke(sp->sims[0], BACK + BEAT_OFFSET, &beat, sizeof(beat));
-		nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
-	}
+	for (; !atomic_load(&sp->pool.suspended); nap())
+		poke_beat(sp, &beat);
+	assert_int_equal(atomic_load(&sp->pool.halt), TARN_HALT_TAKEN);
 	assert_false(pool_may_write(&sp->pool));
 	simpool_free(sp);
 }
 
-/* A hung device of a mirror costs nothing; a group that is gone ends the lease. */
-static void test_beat_lease(void **state)
+/* The last beat of an owner that this import has followed comes late: it counts for nothing. */
+static void test_beat_late(void **state)
 {
-	struct simpool *sp = simpool_new(2, 0);
-	uint64_t until;
+	struct simpool *sp = simpool_new(0, 1);
+	struct heartbeat beat;
 
 	(void)state;
+	sp->pool.import_counter = 7;
 	assert_int_equal(beat_start(&sp->pool), 0);
-	sim_hold(sp->sims[0], true);
-	for (until = now() + BEAT_LEASE + 3; now() < until;
-	     nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL))
-		assert_true(pool_may_write(&sp->pool));
-	sim_gone(sp->sims[1], true);
-	for (until = now() + 60; pool_may_write(&sp->pool);
-	     nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL))
-		assert_true(now() < until);
-	assert_true(atomic_load(&sp->pool.suspended));
-	/* For good. */
-	sim_gone(sp->sims[1], false);
-	sim_hold(sp->sims[0], false);
+	beat = read_beat(sp);
+	beat.import_counter = 6;
+	beat.host_id++;
+	beat.nonce++;
+	for (int i = 0; i < 2; i++) {
+		poke_beat(sp, &beat);
+		while (read_beat(sp).import_counter != 7)
+			nap();
+	}
+	assert_false(atomic_load(&sp->pool.suspended));
+	simpool_free(sp);
+}
+
+/* An import behind one that has just come does not begin. */
+static void test_beat_too_late(void **state)
+{
+	struct simpool *sp = simpool_new(0, 1);
+	struct heartbeat beat;
+
+	(void)state;
+	sp->pool.import_counter = 7;
+	assert_int_equal(beat_start(&sp->pool), 0);
+	beat_stop(&sp->pool);
+	beat = read_beat(sp);
+	sp->pool.import_counter = 6;
+	assert_int_equal(beat_start(&sp->pool), -EREMOTE);
 	assert_false(pool_may_write(&sp->pool));
+	assert_int_equal(read_beat(sp).count, beat.count);
+	simpool_free(sp);
+}
+
+/* ---- a lease that lapses ---- */
+
+/* A write as others make it. */
+struct probe {
+	struct dev_io io;
+	struct iovec iov;
+	atomic_int ended;
+};
+
+static void probe_done(struct dev_io *io)
+{
+	atomic_store(&((struct probe *)io->owner)->ended, 1);
+}
+
+static void probe_write(struct simpool *sp, struct probe *p)
+{
+	void *buf = dev_buf_alloc(SECTOR_SIZE);
+
+	memset(buf, 0x5a, SECTOR_SIZE);
+	atomic_store(&p->ended, 0);
+	p->iov = (struct iovec){buf, SECTOR_SIZE};
+	p->io = (struct dev_io){.op = DEV_WRITE,
+				.offset = 8 << 20,
+				.length = SECTOR_SIZE,
+				.iov = &p->iov,
+				.iovcnt = 1,
+				.owner = p,
+				.done = probe_done};
+	dev_submit(sp->pool.devs[0].dev, &p->io);
+}
+
+static int probe_result(struct probe *p)
+{
+	while (!atomic_load(&p->ended))
+		nap();
+	free(p->iov.iov_base);
+	return p->io.result;
+}
+
+static bool probe_there(struct simpool *sp)
+{
+	uint8_t byte;
+
+	sim_peek(sp->sims[0], 8 << 20, &byte, 1);
+	return byte == 0x5a;
+}
+
+/* As it is after an import: labels, then beats. */
+static struct simpool *owned(uint32_t nmirror, uint32_t nsingle)
+{
+	struct simpool *sp = simpool_new(nmirror, nsingle);
+
+	sp->pool.import_counter = 5;
+	atomic_store(&stopped, 1000);
+	assert_int_equal(label_write_all(&sp->pool, LABEL_ACTIVE), 0);
+	assert_int_equal(beat_start(&sp->pool), 0);
+	return sp;
+}
+
+/* While there is something that keeps the check from its end. */
+static void let_lapse(struct simpool *sp)
+{
+	pause_process();
+	while (!beat_lapsed(&sp->pool) && !atomic_load(&sp->pool.suspended))
+		nap();
+}
+
+/* Nobody has taken it: what was to be written is, after a beat that all can see. */
+static void test_pause(void **state)
+{
+	struct simpool *sp = owned(2, 1);
+	struct heartbeat *before = calloc(sp->pool.ndevs, sizeof(*before));
+	struct probe p;
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		sim_poke(sp->sims[0], 8 << 20, "", 1);
+		beat_read_all(&sp->pool, before);
+		pause_process();
+		probe_write(sp, &p);
+		assert_int_equal(probe_result(&p), 0);
+		assert_true(probe_there(sp));
+		assert_true(moves(&sp->pool, before, 0));
+		assert_true(pool_may_write(&sp->pool));
+	}
+	for (uint32_t i = 0; i < 3; i++)
+		assert_int_equal(atomic_load(&sp->pool.devs[i].write_errors), 0);
+	free(before);
+	simpool_free(sp);
+}
+
+/* The stalled device of a group holds all back until it says something; nothing is written before,
+   though a write was on its way when the process stood still. */
+static void test_pause_stalled(void **state)
+{
+	struct simpool *sp = owned(0, 2);
+	struct probe p;
+
+	(void)state;
+	sim_hold(sp->sims[1], true);
+	let_lapse(sp);
+	probe_write(sp, &p);
+	for (int i = 0; i < 20; i++, nap()) {
+		assert_true(beat_lapsed(&sp->pool));
+		assert_false(atomic_load(&p.ended));
+		assert_false(probe_there(sp));
+	}
+	sim_hold(sp->sims[1], false);
+	assert_int_equal(probe_result(&p), 0);
+	assert_false(beat_lapsed(&sp->pool));
+	simpool_free(sp);
+}
+
+static void take_over(struct simpool *sp, uint32_t index, uint32_t parts)
+{
+	struct label *label = dev_buf_alloc(sizeof(*label));
+
+	assert_int_equal(label_read(sp->pool.devs[index].dev, label), 0);
+	label->import_counter++;
+	label->host_id++;
+	disk_seal(&label->head, LABEL_MAGIC, sizeof(*label));
+	if (parts & 1)
+		sim_poke(sp->sims[index], LABEL_OFFSET, label, sizeof(*label));
+	if (parts & 2)
+		sim_poke(sp->sims[index], BACK + LABEL_OFFSET, label, sizeof(*label));
+	free(label);
+}
+
+/* One label of another host, wherever it is, and nothing more is written, nor ever again. */
+static void test_pause_taken(void **state)
+{
+	(void)state;
+	for (uint32_t index = 0; index < 3; index++) {
+		for (uint32_t parts = 1; parts <= 3; parts++) {
+			struct simpool *sp = owned(2, 1);
+			struct probe p;
+
+			take_over(sp, index, parts);
+			pause_process();
+			probe_write(sp, &p);
+			assert_int_equal(probe_result(&p), -EROFS);
+			assert_false(probe_there(sp));
+			assert_int_equal(atomic_load(&sp->pool.halt), TARN_HALT_TAKEN);
+			assert_false(pool_may_write(&sp->pool));
+			probe_write(sp, &p);
+			assert_int_equal(probe_result(&p), -EROFS);
+			simpool_free(sp);
+		}
+	}
+}
+
+/* Taken, exported and wiped are all the same: it is not ours any more. A label that is being
+   written says nothing yet. */
+static void test_pause_label(void **state)
+{
+	struct simpool *sp = owned(0, 1);
+	struct label *label = dev_buf_alloc(sizeof(*label)), *torn = dev_buf_alloc(sizeof(*torn));
+	struct probe p;
+
+	(void)state;
+	assert_int_equal(label_read(sp->pool.devs[0].dev, label), 0);
+	memcpy(torn, label, sizeof(*label));
+	torn->txg++; /* without a new sum */
+	sim_poke(sp->sims[0], LABEL_OFFSET, torn, sizeof(*torn));
+	pause_process();
+	probe_write(sp, &p);
+	assert_int_equal(probe_result(&p), 0); /* the other one is good */
+	sim_poke(sp->sims[0], BACK + LABEL_OFFSET, torn, sizeof(*torn));
+	let_lapse(sp);
+	probe_write(sp, &p);
+	for (int i = 0; i < 20; i++, nap())
+		assert_false(atomic_load(&p.ended));
+	sim_poke(sp->sims[0], LABEL_OFFSET, label, sizeof(*label));
+	assert_int_equal(probe_result(&p), 0);
+	label->state = LABEL_EXPORTED;
+	disk_seal(&label->head, LABEL_MAGIC, sizeof(*label));
+	sim_poke(sp->sims[0], LABEL_OFFSET, label, sizeof(*label));
+	pause_process();
+	probe_write(sp, &p);
+	assert_int_equal(probe_result(&p), -EROFS);
+	free(label);
+	free(torn);
+	simpool_free(sp);
+}
+
+/* A mirror whose one half fails goes on with the other; without both it stops for good. */
+static void test_pause_failing(void **state)
+{
+	struct simpool *sp = owned(2, 0);
+	struct probe p;
+
+	(void)state;
+	sim_gone(sp->sims[1], true);
+	pause_process();
+	probe_write(sp, &p);
+	assert_int_equal(probe_result(&p), 0);
+	sim_gone(sp->sims[0], true);
+	pause_process();
+	probe_write(sp, &p);
+	pause_process(); /* no device has said anything for so long */
+	assert_int_equal(probe_result(&p), -EROFS);
+	assert_int_equal(atomic_load(&sp->pool.halt), TARN_HALT_HEARTBEAT);
+	sim_gone(sp->sims[0], false);
+	sim_gone(sp->sims[1], false);
+	assert_false(pool_may_write(&sp->pool));
+	simpool_free(sp);
+}
+
+/* A hung device of a mirror costs nothing. */
+static void test_beat_lease(void **state)
+{
+	struct simpool *sp = owned(2, 0);
+	struct heartbeat beat = {0};
+
+	(void)state;
+	sim_hold(sp->sims[0], true);
+	for (int i = 0; i < 2; i++) {
+		uint64_t count;
+
+		atomic_fetch_add(&skipped, BEAT_LEASE - 1);
+		assert_int_equal(
+		    heartbeat_read(sp->pool.devs[1].dev, SIM_SIZE, sp->pool.guid, 101, &beat), 0);
+		count = beat.count;
+		/* One may have begun before, one begins now, and one after the lease is renewed. */
+		for (; beat.count < count + 3; nap())
+			assert_int_equal(heartbeat_read(sp->pool.devs[1].dev, SIM_SIZE,
+							sp->pool.guid, 101, &beat),
+					 0);
+		assert_false(beat_lapsed(&sp->pool));
+	}
+	sim_hold(sp->sims[0], false);
 	simpool_free(sp);
 }
 
@@ -545,7 +837,14 @@ int main(void)
 	    cmocka_unit_test(test_nothing_written),
 	    cmocka_unit_test(test_beat),
 	    cmocka_unit_test(test_beat_taken_over),
+	    cmocka_unit_test(test_beat_late),
+	    cmocka_unit_test(test_beat_too_late),
 	    cmocka_unit_test(test_beat_lease),
+	    cmocka_unit_test(test_pause),
+	    cmocka_unit_test(test_pause_stalled),
+	    cmocka_unit_test(test_pause_taken),
+	    cmocka_unit_test(test_pause_label),
+	    cmocka_unit_test(test_pause_failing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

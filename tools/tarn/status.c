@@ -14,14 +14,29 @@ struct advice {
 };
 
 static const struct advice pool_advice[] = {
-    {"SUSPENDED", "Nothing can be written to the pool: too many devices do not answer.",
-     "Make the devices available again, then run 'tarn pool clear'."},
     {"FAULTED", "Devices of the pool have failed; some data may be out of reach.",
      "Make the devices available again, then run 'tarn pool clear'."},
     {"MISSING", "Devices of the pool are missing; some data may be out of reach.",
      "Attach the devices again, then run 'tarn pool clear'."},
     {"DEGRADED", "Devices have failed or are missing. All data is there, with fewer copies.",
      "Make the devices available again, then run 'tarn pool clear'."},
+    {0},
+};
+
+/* By "halt", for SUSPENDED. */
+static const struct advice halt_advice[] = {
+    {"checks",
+     "The server or its devices stood still; writes wait until all devices have said\n"
+     "\tthat no other host has taken the pool meanwhile.",
+     "Wait. If this stays, a device does not answer: make it available again."},
+    {"taken",
+     "Another host has imported the pool while this one stood still. What was not\n"
+     "\twritten here before is lost.",
+     "Run 'tarn pool export' here; use the pool on the other host."},
+    {"heartbeat", "The devices took no heartbeat for too long: nothing is written any more.",
+     "Make the devices available again, then export and import the pool."},
+    {"commit", "Nothing can be written to the pool: too many devices have failed.",
+     "Make the devices available again, then export and import the pool."},
     {0},
 };
 
@@ -90,6 +105,7 @@ static void print_status(struct json_object *pool)
 	printf("  pool: %s\n state: %s%s\n", get_text(pool, "name"), get_text(pool, "state"),
 	       get_bool(pool, "read_only") ? " (read-only)" : "");
 	print_advice(pool_advice, get_text(pool, "state"));
+	print_advice(halt_advice, get_text(pool, "halt"));
 	puts("config:\n");
 	table_column(table, "\tNAME", false);
 	table_column(table, "STATE", false);

@@ -113,11 +113,22 @@ struct tarn_group_status {
 	enum tarn_dev_state state; /* DEGRADED: redundancy is reduced */
 };
 
+/* Why nothing is written. All but the first two last until the pool is imported again. */
+enum tarn_pool_halt {
+	TARN_HALT_NONE,
+	TARN_HALT_CHECKS,    /* the server stood still too long; it looks whether the pool is still
+				its own, writes wait */
+	TARN_HALT_TAKEN,     /* another host has imported it */
+	TARN_HALT_HEARTBEAT, /* devices do not take the heartbeat */
+	TARN_HALT_COMMIT,    /* devices do not take a commit */
+};
+
 struct tarn_pool_status {
 	char name[TARN_POOL_NAME_MAX + 1];
 	uint64_t guid;
-	uint64_t txg;                   /* last committed */
-	bool read_only, suspended;      /* suspended: commits are impossible */
+	uint64_t txg; /* last committed */
+	bool read_only;
+	enum tarn_pool_halt halt;
 	enum tarn_dev_state state;      /* worst that matters */
 	uint64_t size, allocated, free; /* usable bytes; free = size - allocated */
 	uint64_t freeing;               /* bytes of destroyed datasets still to be freed */
