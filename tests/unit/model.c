@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 struct bytes *bytes_new(const void *data, size_t len)
 {
@@ -142,9 +143,7 @@ static uint64_t bytes_hash(struct bytes *b)
 		return 1;
 	if (b->hash)
 		return b->hash;
-	b->hash = len;
-	for (size_t i = 0; i < len; i++)
-		b->hash = (b->hash ^ b->data[i]) * 0x100000001b3;
+	b->hash = XXH3_64bits(b->data, len);
 	return b->hash += !b->hash;
 }
 
