@@ -9,7 +9,9 @@
  *   versioned.h  records with a version per unwritten txg
  *   inode.c    live inodes: table, references, records, getattr, open counts
  *   imap.c     which inode numbers are in use
- *   name.c     directories: lookup, create, link, unlink, rename, readdir
+ *   entry.c    directory entries: found, changed; who may
+ *   name.c     lookup, readlink, link, unlink; create.c, rename.c the rest
+ *   dir.c      listings
  *   attr.c     setattr, access, times, change counter
  *   acl.c      NFSv4 ACLs: evaluate, inherit, keep with the mode
  *   xattr.c    extended attributes
