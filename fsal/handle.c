@@ -203,17 +203,20 @@ static void op_release(struct fsal_obj_handle *handle)
 	gsh_free(object);
 }
 
+fsal_status_t key_to_wire(const struct handle_key *key, struct gsh_buffdesc *out)
+{
+	if (out->len < sizeof(*key))
+		return fsalstat(ERR_FSAL_TOOSMALL, 0);
+	memcpy(out->addr, key, sizeof(*key));
+	out->len = sizeof(*key);
+	return ok();
+}
+
 static fsal_status_t op_handle_to_wire(const struct fsal_obj_handle *handle, fsal_digesttype_t type,
 				       struct gsh_buffdesc *out)
 {
-	const struct tarn_object *object = object_of(handle);
-
 	(void)type; /* the same bytes for v3 and v4 */
-	if (out->len < sizeof(object->key))
-		return fsalstat(ERR_FSAL_TOOSMALL, 0);
-	memcpy(out->addr, &object->key, sizeof(object->key));
-	out->len = sizeof(object->key);
-	return ok();
+	return key_to_wire(&object_of(handle)->key, out);
 }
 
 static void op_handle_to_key(struct fsal_obj_handle *handle, struct gsh_buffdesc *out)

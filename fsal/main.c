@@ -267,6 +267,8 @@ MODULE_INIT void tarn_fsal_load(void)
 	fsal_default_obj_ops_init(&TARN.pools_ops);
 	handle_ops(&TARN.pools_ops);
 	pools_ops(&TARN.pools_ops);
+	fsal_default_obj_ops_init(&TARN.listed_ops);
+	names_ops(&TARN.listed_ops);
 }
 
 MODULE_FINI void tarn_fsal_unload(void)

@@ -15,6 +15,9 @@
  * from the engine, the objects and attributes for them from MDCACHE. Ganesha has no place for
  * that. The export above ours is made to look up its root through a function of ours; what it
  * finds shows the methods.
+ *
+ * In listings, what is no directory comes from the engine with its attributes, in an object of its
+ * own that lasts for one call: who lists a million files does not fill MDCACHE with them.
  */
 #include "tarn_fsal.h"
 
@@ -65,15 +68,77 @@ static fsal_status_t object_above(struct tarn_inode *inode, struct fsal_attrlist
 	return ok();
 }
 
+/* An object that stands for an entry while it is listed. */
+struct listed {
+	struct fsal_obj_handle handle;
+	struct handle_key key;
+	struct fsal_attrlist *attrs;
+};
+
+static struct listed *listed_of(const struct fsal_obj_handle *handle)
+{
+	return container_of(handle, struct listed, handle);
+}
+
+static void listed_ref(struct fsal_obj_handle *handle)
+{
+	(void)handle;
+}
+
+static fsal_status_t listed_to_wire(const struct fsal_obj_handle *handle, fsal_digesttype_t type,
+				    struct gsh_buffdesc *out)
+{
+	(void)type;
+	return key_to_wire(&listed_of(handle)->key, out);
+}
+
+static fsal_status_t listed_getattrs(struct fsal_obj_handle *handle, struct fsal_attrlist *out)
+{
+	fsal_copy_attrs(out, listed_of(handle)->attrs, false);
+	return ok();
+}
+
+void names_ops(struct fsal_obj_ops *ops)
+{
+	ops->get_ref = listed_ref;
+	ops->put_ref = listed_ref;
+	ops->handle_to_wire = listed_to_wire;
+	ops->getattrs = listed_getattrs;
+}
+
+/* Only directories need MDCACHE's object: an export may be joined there. */
+static fsal_status_t listed_make(const struct tarn_dirent *entry, struct fsal_attrlist *attrs,
+				 struct listed *listed, struct fsal_obj_handle **out)
+{
+	struct identity id;
+	fsal_status_t status;
+
+	if (entry->attr.type == TARN_DIR)
+		return object_above(entry->inode, attrs, out);
+	id = inode_identity(entry->inode);
+	*listed = (struct listed){
+	    .handle = {.obj_ops = &TARN.listed_ops,
+		       .type = type_to_fsal(entry->attr.type),
+		       .fsid = dataset_fsid(id.pool, id.dataset),
+		       .fileid = id.ino},
+	    .key = key_of_inode(&id),
+	    .attrs = attrs,
+	};
+	*out = &listed->handle;
+	status = attrs_get(entry->inode, &entry->attr, attrs);
+	return attrs->request_mask & ATTR_RDATTR_ERR ? ok() : status;
+}
+
 static bool list_entry(void *arg, const struct tarn_dirent *entry)
 {
 	struct listing *listing = arg;
 	struct fsal_obj_handle *object;
 	struct fsal_attrlist attrs;
+	struct listed listed;
 	bool more = true;
 
 	fsal_prepare_attrs(&attrs, listing->attrmask);
-	fsal_status_t status = object_above(entry->inode, &attrs, &object);
+	fsal_status_t status = listed_make(entry, &attrs, &listed, &object);
 	if (!FSAL_IS_ERROR(status)) {
 		/* It takes the reference to the object. */
 		more = listing->cb(entry->name, object, &attrs, listing->dir_state, entry->cookie) <

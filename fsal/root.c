@@ -117,7 +117,11 @@ int pools_list(uint64_t after, bool (*fn)(void *arg, const struct tarn_dirent *e
 	*eof = true;
 	for (uint32_t i = 0; i < count && *eof; i++) {
 		struct tarn_dirent dirent = {
-		    .name = entries[i].name, .cookie = entries[i].cookie, .inode = entries[i].root};
+		    .name = entries[i].name,
+		    .cookie = entries[i].cookie,
+		    .inode = entries[i].root,
+		    .attr.type = TARN_DIR,
+		};
 
 		if (dirent.cookie > after)
 			*eof = fn(arg, &dirent);

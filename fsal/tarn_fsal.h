@@ -38,7 +38,7 @@ struct fsal_options {
 
 struct tarn_module {
 	struct fsal_module fsal;
-	struct fsal_obj_ops inode_ops, pools_ops;
+	struct fsal_obj_ops inode_ops, pools_ops, listed_ops;
 	struct fsal_options options;
 	struct tarn_engine *engine; /* NULL: init_config has not succeeded */
 	struct pool_list pools;
@@ -140,6 +140,7 @@ struct identity inode_identity(struct tarn_inode *inode);
 bool same_identity(const struct identity *a, const struct identity *b);
 struct handle_key key_of_inode(const struct identity *id);
 struct handle_key key_of_root(uint16_t export_id);
+fsal_status_t key_to_wire(const struct handle_key *key, struct gsh_buffdesc *out);
 void handle_export_ops(struct export_ops *ops);
 void handle_ops(struct fsal_obj_ops *ops);
 
@@ -159,13 +160,14 @@ bool export_root(struct tarn_export *export, struct identity *root, struct handl
 
 /* root.c */
 void pools_ops(struct fsal_obj_ops *ops);
-/* As tarn_readdir(). */
+/* As tarn_readdir(), of attributes the type only. */
 int pools_list(uint64_t after, bool (*fn)(void *arg, const struct tarn_dirent *entry), void *arg,
 	       bool *eof);
 fsal_status_t pools_statfs(struct tarn_statfs *sum);
 
 /* names.c */
 
+void names_ops(struct fsal_obj_ops *ops);
 /* Of an export being made: the one above it, which is MDCACHE's. */
 void names_export(struct fsal_export *mdcache);
 

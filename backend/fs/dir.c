@@ -4,61 +4,52 @@
 
 #include "fs/entry.h"
 
-#define BATCH 32 /* entries read under one lock by readdir */
-
+/* Entries as they lie in a leaf, read under one lock. */
 struct batch {
-	unsigned n;
-	struct {
-		struct entry e;
-		char name[TARN_NAME_MAX + 1];
-	} at[BATCH];
+	uint32_t used;
+	uint8_t items[TREE_NODE_SIZE];
 };
 
-/* One entry after `after` and below `end`; lock held, blocking. */
-static int cookie_read(struct fs *fs, struct tarn_inode *dir, uint64_t after, uint64_t end,
-		       struct entry *e, char name[TARN_NAME_MAX + 1])
+/* Entries after `after` and below `end`; blocking. -ENOENT: no more. */
+static int batch_read(struct fs *fs, struct tarn_inode *dir, uint64_t after, uint64_t end,
+		      struct batch *b)
 {
-	uint8_t from[KEY_ROOM], to[KEY_ROOM], key[TREE_KEY_MAX];
-	uint32_t flen = key_u64(from, dir->ino, KEY_COOKIE, after), klen;
-	uint32_t tlen = key_u64(to, dir->ino, KEY_COOKIE, end), len;
-	uint8_t value[sizeof(*e) + TARN_NAME_MAX];
+	uint8_t from[KEY_ROOM], to[KEY_ROOM];
+	uint32_t flen = key_u64(from, dir->ino, KEY_COOKIE, after);
+	uint32_t tlen = key_u64(to, dir->ino, KEY_COOKIE, end);
 	struct tree_miss miss;
-	struct tree_val v;
 	int err;
 
+	alock_read(&dir->lock);
 	do {
-		err = tree_next(&fs->ds->tree, from, flen, true, to, tlen, key, &klen, value,
-				sizeof(value), &v, &miss);
+		err = atomic_load(&dir->dead)
+			  ? -ESTALE
+			  : tree_next_run(&fs->ds->tree, from, flen, true, to, tlen, b->items,
+					  sizeof(b->items), &b->used, &miss);
 		err = fs_fetch(fs, &miss, err);
 	} while (err == -EAGAIN);
-	if (err)
-		return err;
-	tree_val_put(&v);
-	len = v.len - (uint32_t)sizeof(*e);
-	if (klen != flen || v.kind != SLOT_VALUE || v.len <= sizeof(*e) || len > TARN_NAME_MAX)
+	alock_unlock(&dir->lock);
+	return err;
+}
+
+/* The entry at *at, which moves to the next one. */
+static int batch_take(const struct batch *b, uint32_t *at, struct entry *e,
+		      char name[TARN_NAME_MAX + 1])
+{
+	struct tree_item item;
+	const uint8_t *key = b->items + *at + sizeof(item), *value;
+	uint32_t len;
+
+	memcpy(&item, b->items + *at, sizeof(item));
+	*at += (uint32_t)sizeof(item) + item.klen + item.vlen;
+	value = key + item.klen;
+	len = item.vlen - (uint32_t)sizeof(*e);
+	if (item.klen != KEY_U64_LEN || item.vlen <= sizeof(*e) || len > TARN_NAME_MAX)
 		return -EIO;
 	memcpy(e, value, sizeof(*e));
 	memcpy(name, value + sizeof(*e), len);
 	name[len] = 0;
-	return e->cookie == key_get_u64(key) ? entry_validate(value, v.len) : -EIO;
-}
-
-static int batch_read(struct fs *fs, struct tarn_inode *dir, uint64_t after, uint64_t end,
-		      struct batch *b)
-{
-	int err = 0;
-
-	b->n = 0;
-	alock_read(&dir->lock);
-	if (atomic_load(&dir->dead))
-		err = -ESTALE;
-	while (!err && b->n < BATCH) {
-		err = cookie_read(fs, dir, after, end, &b->at[b->n].e, b->at[b->n].name);
-		if (!err)
-			after = b->at[b->n++].e.cookie;
-	}
-	alock_unlock(&dir->lock);
-	return err == -ENOENT ? 0 : err;
+	return e->cookie == key_get_u64(key) ? entry_validate(value, item.vlen) : -EIO;
 }
 
 struct listing {
@@ -70,43 +61,71 @@ struct listing {
 	bool stopped;
 };
 
-static void emit(struct listing *l, const char *name, uint64_t cookie, struct tarn_inode *inode)
+/* The inode with its attributes while it is there; else -ESTALE. */
+static int list_inode(struct tarn_dirent *dirent, struct tarn_inode *inode)
 {
-	struct tarn_dirent dirent = {.name = name, .cookie = cookie, .inode = inode};
+	int err = 0;
 
-	l->stopped = !l->fn(l->arg, &dirent);
-	l->cookie = cookie;
-	tarn_inode_put(inode);
+	dirent->inode = inode;
+	alock_read(&inode->lock);
+	if (atomic_load(&inode->dead))
+		err = -ESTALE;
+	else
+		inode_attr(inode, &dirent->attr);
+	alock_unlock(&inode->lock);
+	if (err)
+		tarn_inode_put(inode);
+	return err;
+}
+
+static void emit(struct listing *l, struct tarn_dirent *dirent)
+{
+	l->stopped = !l->fn(l->arg, dirent);
+	tarn_inode_put(dirent->inode);
+}
+
+static int list_entry(struct listing *l, const char *name, struct entry *e)
+{
+	struct tarn_dirent dirent = {.name = name, .cookie = e->cookie};
+	struct tarn_inode *inode;
+	int err = inode_get(l->fs, e->ino, e->gen, &inode);
+
+	if (!err)
+		err = list_inode(&dirent, inode);
+	/* Gone since; but the name may be another inode's by now. */
+	while (err == -ESTALE) {
+		err = entry_find(l->fs, l->dir, name, e, &inode);
+		if (!err)
+			err = list_inode(&dirent, inode);
+	}
+	if (!err && e->cookie == dirent.cookie)
+		emit(l, &dirent);
+	else if (!err)
+		tarn_inode_put(inode);
+	return err == -ENOENT ? 0 : err;
 }
 
 /* Entries after l->cookie and below end. */
 static int list_entries(struct listing *l, uint64_t end)
 {
+	char name[TARN_NAME_MAX + 1];
+	struct entry e;
 	struct batch b;
+	uint32_t at;
 	int err;
 
 	do {
 		err = batch_read(l->fs, l->dir, l->cookie, end, &b);
-		for (unsigned i = 0; !err && i < b.n && !l->stopped; i++) {
-			struct entry e = b.at[i].e;
-			struct tarn_inode *inode;
-
+		for (at = 0; !err && at < b.used && !l->stopped;) {
+			err = batch_take(&b, &at, &e, name);
+			if (err)
+				break;
 			l->cookie = e.cookie;
-			if (entry_is_child(l->dir, b.at[i].name))
-				continue;
-			err = inode_get(l->fs, e.ino, e.gen, &inode);
-			/* Gone since; but the name may be another inode's by now. */
-			if (err == -ESTALE)
-				err = entry_find(l->fs, l->dir, b.at[i].name, &e, &inode);
-			if (!err && e.cookie == b.at[i].e.cookie)
-				emit(l, b.at[i].name, e.cookie, inode);
-			else if (!err)
-				tarn_inode_put(inode);
-			else if (err == -ENOENT)
-				err = 0;
+			if (!entry_is_child(l->dir, name))
+				err = list_entry(l, name, &e);
 		}
-	} while (!err && !l->stopped && b.n == BATCH);
-	return err;
+	} while (!err && !l->stopped);
+	return err == -ENOENT ? 0 : err;
 }
 
 static int list_children(struct listing *l)
@@ -118,15 +137,17 @@ static int list_children(struct listing *l)
 
 	while (!err && !l->stopped &&
 	       (child = dataset_next_child(l->dir->ds, l->cookie - CHILD_COOKIE, name))) {
-		uint64_t cookie = CHILD_COOKIE + child->id;
+		struct tarn_dirent dirent = {.name = name, .cookie = CHILD_COOKIE + child->id};
 
+		l->cookie = dirent.cookie;
 		err = tarn_root(child, &root);
 		tarn_dataset_put(child);
 		if (!err)
-			emit(l, name, cookie, root);
+			err = list_inode(&dirent, root);
+		if (!err)
+			emit(l, &dirent);
 		else if (err == -ESTALE || err == -ENXIO)
 			err = 0; /* destroyed since */
-		l->cookie = cookie;
 	}
 	return err;
 }

@@ -29,6 +29,7 @@ enum key_kind {
 #define ORPHAN_ALL UINT64_MAX
 
 #define KEY_ROOM (8 + 1 + 256)
+#define KEY_U64_LEN (8 + 1 + 8)
 
 static inline uint32_t key_make(uint8_t key[KEY_ROOM], uint64_t ino, enum key_kind kind)
 {
@@ -45,7 +46,7 @@ static inline uint32_t key_u64(uint8_t key[KEY_ROOM], uint64_t ino, enum key_kin
 
 	key_make(key, ino, kind);
 	memcpy(key + 9, &be, 8);
-	return 17;
+	return KEY_U64_LEN;
 }
 
 /* name: at most 255 bytes. */

@@ -147,11 +147,14 @@ struct scan {
 	bool after; /* forward: beyond the key itself */
 	const void *end;
 	uint32_t elen;
-	void *key; /* result */
+	/* What to do with the slot that was found, and maybe those after it. */
+	int (*found)(const struct scan *scan, const struct tree_node *n, uint32_t i);
+	void *key; /* results */
 	uint32_t *klen;
 	void *buf;
 	uint32_t room;
 	struct tree_val *v;
+	uint32_t *used;
 	struct tree_miss *miss;
 };
 
@@ -165,7 +168,7 @@ static bool scan_beyond(const struct scan *scan, const void *key, uint32_t klen)
 	return scan->backward ? diff < 0 : diff >= 0;
 }
 
-static int scan_found(const struct scan *scan, const struct tree_node *n, uint32_t i)
+static int scan_one(const struct scan *scan, const struct tree_node *n, uint32_t i)
 {
 	struct slot s = node_slot(n, i);
 
@@ -174,6 +177,31 @@ static int scan_found(const struct scan *scan, const struct tree_node *n, uint32
 	memcpy(scan->key, s.key, s.klen);
 	*scan->klen = s.klen;
 	return read_slot(scan->t, n, i, scan->buf, scan->room, scan->v, scan->miss);
+}
+
+static int scan_many(const struct scan *scan, const struct tree_node *n, uint32_t i)
+{
+	int rc = -ENOENT;
+
+	for (*scan->used = 0; i < node_count(n); i++) {
+		struct slot s = node_slot(n, i);
+		struct tree_item item = {.klen = (uint16_t)s.klen, .vlen = (uint16_t)s.vlen};
+		uint8_t *to = (uint8_t *)scan->buf + *scan->used;
+		uint32_t bytes = (uint32_t)sizeof(item) + s.klen + s.vlen;
+
+		if (scan_beyond(scan, s.key, s.klen))
+			break;
+		if (s.kind != SLOT_VALUE || s.obj)
+			return rc ? -EIO : 0;
+		if (*scan->used + bytes > scan->room)
+			break;
+		memcpy(to, &item, sizeof(item));
+		memcpy(to + sizeof(item), s.key, s.klen);
+		memcpy(to + sizeof(item) + s.klen, s.val, s.vlen);
+		*scan->used += bytes;
+		rc = 0;
+	}
+	return rc;
 }
 
 /*
@@ -194,9 +222,9 @@ static int scan_leaf(struct scan *scan, uint8_t *from, uint32_t *flen)
 		return rc;
 	i = node_find(leaf.node, from, *flen, &found);
 	if (scan->backward)
-		rc = i > 0 ? scan_found(scan, leaf.node, i - 1) : 1;
+		rc = i > 0 ? scan->found(scan, leaf.node, i - 1) : 1;
 	else if (i += found && scan->after, i < node_count(leaf.node))
-		rc = scan_found(scan, leaf.node, i);
+		rc = scan->found(scan, leaf.node, i);
 	else
 		rc = 1;
 	hold_drop(&leaf);
@@ -234,6 +262,7 @@ int tree_next(struct tree *t, const void *from, uint32_t flen, bool after, const
 			    .after = after,
 			    .end = end,
 			    .elen = elen,
+			    .found = scan_one,
 			    .key = key,
 			    .klen = klen,
 			    .buf = buf,
@@ -252,6 +281,7 @@ int tree_prev(struct tree *t, const void *from, uint32_t flen, const void *end, 
 			    .backward = true,
 			    .end = end,
 			    .elen = elen,
+			    .found = scan_one,
 			    .key = key,
 			    .klen = klen,
 			    .buf = buf,
@@ -259,6 +289,23 @@ int tree_prev(struct tree *t, const void *from, uint32_t flen, const void *end, 
 			    .v = v,
 			    .miss = miss};
 
+	return scan_run(&scan, from, flen);
+}
+
+int tree_next_run(struct tree *t, const void *from, uint32_t flen, bool after, const void *end,
+		  uint32_t elen, void *buf, uint32_t room, uint32_t *used, struct tree_miss *miss)
+{
+	struct scan scan = {.t = t,
+			    .after = after,
+			    .end = end,
+			    .elen = elen,
+			    .found = scan_many,
+			    .buf = buf,
+			    .room = room,
+			    .used = used,
+			    .miss = miss};
+
+	assert(room >= TREE_RUN_MIN);
 	return scan_run(&scan, from, flen);
 }
 

@@ -12,11 +12,11 @@ import nfs3
 from nfs3 import NFS, Reply, opaque, u32, u64
 
 (ACCESS, CLOSE, COMMIT, CREATE, GETATTR, GETFH, LINK, LOOKUP, LOOKUPP, NVERIFY, OPEN, PUTFH,
- PUTROOTFH, READ, READLINK, REMOVE, RENAME, RESTOREFH, SAVEFH, SETATTR, VERIFY, WRITE,
+ PUTROOTFH, READ, READDIR, READLINK, REMOVE, RENAME, RESTOREFH, SAVEFH, SETATTR, VERIFY, WRITE,
  EXCHANGE_ID, CREATE_SESSION, DESTROY_SESSION, SEQUENCE, RECLAIM_COMPLETE, ALLOCATE, COPY,
  DEALLOCATE, READ_PLUS, SEEK, CLONE, GETXATTR, SETXATTR, LISTXATTR, REMOVEXATTR) = (
     3, 4, 5, 6, 9, 10, 11, 15, 16, 17, 18, 22,
-    24, 25, 27, 28, 29, 31, 32, 34, 37, 38,
+    24, 25, 26, 27, 28, 29, 31, 32, 34, 37, 38,
     42, 43, 44, 53, 58, 59, 60,
     62, 68, 69, 71, 72, 73, 74, 75)
 SAME, SYMLINK_FOUND, NOT_SAME, OP_ILLEGAL, BAD_STATEID = 10009, 10029, 10027, 10044, 10025
@@ -60,6 +60,9 @@ ATTRS = {
     "change": (3, u64, Reply.u64),
     "size": (4, u64, Reply.u64),
     "fsid": (8, None, lambda r: (r.u64(), r.u64())),
+    "acl": (12, None, lambda r: [(r.u32(), r.u32(), r.u32(), r.opaque())
+                                 for _ in range(r.u32())]),
+    "filehandle": (19, None, Reply.opaque),
     "fileid": (20, None, Reply.u64),
     "maxfilesize": (27, None, Reply.u64),
     "maxlink": (28, None, Reply.u32),
@@ -121,6 +124,19 @@ def lookup(name):
 
 def getattr_(*names):
     return plain(GETATTR, bitmap([ATTRS[name][0] for name in names]), fattr_in)
+
+
+def readdir(*names, cookie=0, maxcount=65536):
+    """({name: attributes}, last cookie, whether it is the end)"""
+    def entries(reply):
+        found, last = {}, cookie
+        reply.fixed(8)
+        while reply.u32():
+            last, name = reply.u64(), reply.opaque()
+            found[name] = fattr_in(reply)
+        return found, last, bool(reply.u32())
+    return plain(READDIR, u64(cookie) + bytes(8) + u32(maxcount) * 2 +
+                 bitmap([ATTRS[name][0] for name in names]), entries)
 
 
 def setattr_(stateid=ANONYMOUS, **values):

@@ -64,6 +64,23 @@ for dircount, maxcount in ((512, 1024), (512, 65536), (1024, 4096), (4096, 8192)
     assert [(e.name, e.cookie) for e in plus] == [(e.name, e.cookie) for e in order]
     assert all(e.attr and e.handle and e.attr.fileid == e.fileid for e in plus)
 
+# Handles and attributes are those that LOOKUP and GETATTR tell, of files of all types, over a
+# change too.
+kinds = client.mkdir(top, b"kinds")[0]
+made = {b"file": client.create(kinds, b"file")[0], b"link": client.symlink(kinds, b"link", b"to")[0],
+        b"fifo": client.mknod(kinds, b"fifo", FIFO)[0], b"dir": client.mkdir(kinds, b"dir")[0]}
+client.link(made[b"file"], kinds, b"again")
+made[b"again"] = made[b"file"]
+for mode in (0o640, 0o604):
+    client.setattr(made[b"file"], mode=mode)
+    listed = client.listing(kinds, client.readdirplus)
+    assert {e.name: e.handle for e in listed} == made
+    for e in listed:
+        assert e.attr == client.getattr(e.handle) and e.handle == client.lookup(kinds, e.name), e
+for name in made:
+    (client.rmdir if name == b"dir" else client.remove)(kinds, name)
+client.rmdir(top, b"kinds")
+
 # From every cookie the listing goes on with the next name.
 for i, entry in enumerate(order[:-1]):
     page = client.readdir(top, entry.cookie, count=1024)[0]

@@ -77,6 +77,17 @@ for name in (b"n" * 256,):
     for operation in (mkdir(name), lookup(name), remove(name), rename(b"moved", name)):
         refused((NAMETOOLONG, NOENT), client.run, putfh(b), plain(SAVEFH), operation)
 
+# ---- listings tell what GETATTR tells ----
+
+told = sorted(set(ATTRS) - {"create_time"})
+for where in (top, client.root("/tarn")):
+    listed, _, end = client.one(putfh(where), readdir(*told))
+    assert listed and end
+    for name, attrs in listed.items():
+        assert attrs["filehandle"] == client.one(putfh(where), lookup(name), getfh())
+        assert attrs == client.attrs(attrs["filehandle"], *told), name
+    assert len({attrs["type"] for attrs in listed.values()}) == (2 if where == top else 1)
+
 # ---- space: SEEK, ALLOCATE, DEALLOCATE and sizes up to the largest ----
 
 opened, sparse = client.open(top, b"sparse", create=UNCHECKED, mode=0o600)

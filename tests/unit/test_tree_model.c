@@ -123,12 +123,17 @@ static void one_look(struct run *run)
 	bool found;
 	uint32_t i = model_find(&run->m, it.key, it.klen, &found);
 
-	switch (test_random(&run->random) % 3) {
+	switch (test_random(&run->random) % 4) {
 	case 0:
 		rig_expect(&run->r, it.key, it.klen, found ? run->m.item[i] : NULL);
 		break;
 	case 1:
 		rig_expect_next(&run->r, &run->m, it.key, it.klen, test_random(&run->random) % 2);
+		break;
+	case 2:
+		rig_expect_run(&run->r, &run->m, it.key, it.klen, test_random(&run->random) % 2,
+			       (uint32_t)test_random(&run->random) % 300,
+			       TREE_RUN_MIN + (uint32_t)test_random(&run->random) % TREE_NODE_SIZE);
 		break;
 	default:
 		rig_expect_prev(&run->r, &run->m, it.key, it.klen);

@@ -41,6 +41,7 @@ static void test_empty(void **state)
 	rig_open(&r, f, 1 << 20, &empty);
 	rig_expect(&r, it.key, it.klen, NULL);
 	rig_expect_next(&r, &m, it.key, it.klen, false);
+	rig_expect_run(&r, &m, it.key, it.klen, false, 1, TREE_RUN_MIN);
 	rig_expect_prev(&r, &m, it.key, it.klen);
 	assert_int_equal(rig_del(&r, it.key, it.klen, true), -ENOENT);
 	root = rig_txg(&r);

@@ -403,6 +403,64 @@ void rig_expect_next(struct rig *r, const struct model *m, const void *key, uint
 	free(buf);
 }
 
+/* Whether the model's item lies in its leaf as bytes; 1 yes, 0 no, -1 as it may be. */
+static int in_bytes(const struct model_item *it)
+{
+	if (it->kind == M_RECORD)
+		return -1;
+	return it->kind == M_VALUE && it->len <= TREE_INLINE_MAX;
+}
+
+/* Items one after the other as in the model, from i on and below end. */
+static void expect_items(const uint8_t *buf, uint32_t used, const struct model *m, uint32_t i,
+			 uint32_t end)
+{
+	struct tree_item item;
+	uint32_t at = 0;
+
+	for (; at < used; i++) {
+		const uint8_t *key = buf + at + sizeof(item);
+
+		FAKE_CHECK(i < end && in_bytes(m->item[i]));
+		memcpy(&item, buf + at, sizeof(item));
+		FAKE_CHECK(compare(key, item.klen, m->item[i]->key, m->item[i]->klen) == 0);
+		FAKE_CHECK(item.vlen == m->item[i]->len);
+		FAKE_CHECK(test_filled(key + item.klen, item.vlen, m->item[i]->seed));
+		at += (uint32_t)sizeof(item) + item.klen + item.vlen;
+	}
+	FAKE_CHECK(at == used);
+}
+
+void rig_expect_run(struct rig *r, const struct model *m, const void *key, uint32_t klen,
+		    bool after, uint32_t most, uint32_t room)
+{
+	uint8_t *buf = malloc(room);
+	const struct model_item *bound;
+	struct tree_miss miss;
+	uint32_t i, end, used;
+	bool found;
+	int rc;
+
+	i = model_find(m, key, klen, &found);
+	i += found && after;
+	end = m->count - i > most ? i + most : m->count;
+	bound = end < m->count ? m->item[end] : NULL;
+	while ((rc = tree_next_run(&r->tree, key, klen, after, bound ? bound->key : NULL,
+				   bound ? bound->klen : 0, buf, room, &used, &miss)) == -EAGAIN)
+		FAKE_CHECK(tree_fetch(&r->tree, &miss) == 0);
+	if (i == end)
+		FAKE_CHECK(rc == -ENOENT);
+	else if (in_bytes(m->item[i]) >= 0)
+		FAKE_CHECK(rc == (in_bytes(m->item[i]) ? 0 : -EIO));
+	else
+		FAKE_CHECK(rc == 0 || rc == -EIO);
+	if (rc == 0) {
+		FAKE_CHECK(used > 0 && used <= room);
+		expect_items(buf, used, m, i, end);
+	}
+	free(buf);
+}
+
 void rig_expect_prev(struct rig *r, const struct model *m, const void *key, uint32_t klen)
 {
 	uint8_t *buf = malloc(TREE_VALUE_MAX), got[TREE_KEY_MAX];

@@ -61,6 +61,9 @@ void rig_expect(struct rig *r, const void *key, uint32_t klen, const struct mode
 /* Nearest keys on both sides agree with the model. */
 void rig_expect_next(struct rig *r, const struct model *m, const void *key, uint32_t klen,
 		     bool after);
+/* tree_next_run() gives what the model has, of `most` keys at most. */
+void rig_expect_run(struct rig *r, const struct model *m, const void *key, uint32_t klen,
+		    bool after, uint32_t most, uint32_t room);
 void rig_expect_prev(struct rig *r, const struct model *m, const void *key, uint32_t klen);
 /* The committed tree below root is the model, and its blocks are all there are in txg. */
 void rig_expect_walk(struct rig *r, const struct bp *root, const struct model *m, uint64_t txg,

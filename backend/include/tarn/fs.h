@@ -165,6 +165,7 @@ struct tarn_dirent {
 	   reused. */
 	uint64_t cookie;
 	struct tarn_inode *inode; /* borrowed: take a reference to keep it */
+	struct tarn_attr attr;    /* its attributes while it had the name */
 };
 /* Entries after cookie (0 = start) in cookie order, without "." and "..", child datasets
    last. fn returns false to stop before more; *eof tells whether the end was reached. No lock
