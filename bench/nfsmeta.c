@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 //
-// nfsmeta SERVER EXPORT CONNECTIONS DIRECTORIES FILES OPERATION...
+// nfsmeta SERVER EXPORT CONNECTIONS DIRECTORIES FILES OPERATION[:TIMES]...
 //
 // A load of metadata operations on an NFSv3 server, for benchmarks. Makes DIRECTORIES new
-// directories and runs each OPERATION on all FILES (counted over all directories): every
-// connection has its own share of the files and one call on its way. File number i is in
+// directories and runs each OPERATION, TIMES over, on all FILES (counted over all directories):
+// every connection has its own share of the files and one call on its way. File number i is in
 // directory i % DIRECTORIES and belongs to connection i % CONNECTIONS. Operations:
 //
 //   create       CREATE of an empty file
@@ -15,9 +15,10 @@
 //   rename       to another name in the same directory
 //   unlink       REMOVE; should come last: the directories are removed at the end
 //
-// Prints a line of JSON for each: {"op", "count", "seconds", "p50", "p99"}, latencies in
-// microseconds. A "try later" answer is repeated after 5 ms and its time counted. Any error
-// ends the program. One thread does it all, so the client takes little of the machine.
+// Prints a line of JSON for each: {"op", "count", "seconds", "cpu", "p50", "p99"}, latencies in
+// microseconds; cpu is what the process SERVER_PID of the environment took, in seconds. A "try
+// later" answer is repeated after 5 ms and its time counted. Any error ends the program. One thread
+// does it all, so the client takes little of the machine.
 #include <errno.h>
 #include <poll.h>
 #include <stdbool.h>
@@ -306,8 +307,41 @@ static double percentile_us(unsigned percent)
 	return (double)latencies[(nlatencies - 1) * percent / 100] / 1000;
 }
 
-static void run(const char *name, struct pollfd *fds)
+static unsigned number(const char *text)
 {
+	char *end;
+	unsigned long value = strtoul(text, &end, 10);
+
+	if (*end != '\0' || value == 0 || value > 10000000)
+		fail(text, "not a number from 1 to 10000000");
+	return (unsigned)value;
+}
+
+/* CPU seconds that the server has taken so far. */
+static double server_cpu(void)
+{
+	const char *pid = getenv("SERVER_PID");
+	unsigned long user = 0, system = 0;
+	char path[64];
+
+	if (!pid)
+		return 0;
+	snprintf(path, sizeof(path), "/proc/%s/stat", pid);
+	FILE *f = fopen(path, "r");
+	if (!f || fscanf(f, "%*d (%*[^)]) %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
+			 &user, &system) != 2)
+		fail(path, "can't be read");
+	fclose(f);
+	return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
+}
+
+/* NAME or NAME:TIMES; returns TIMES. */
+static unsigned choose(char *name)
+{
+	char *times = strchr(name, ':');
+
+	if (times)
+		*times++ = '\0';
 	now = NULL;
 	for (size_t i = 0; i < sizeof(operations) / sizeof(operations[0]); i++) {
 		if (strcmp(operations[i].name, name) == 0)
@@ -315,8 +349,11 @@ static void run(const char *name, struct pollfd *fds)
 	}
 	if (!now)
 		fail(name, "no such operation");
-	nlatencies = count = 0;
-	uint64_t start = clock_ns();
+	return times ? number(times) : 1;
+}
+
+static void pass(struct pollfd *fds)
+{
 	for (unsigned i = 0; i < nconnections; i++) {
 		struct connection *c = &connections[i];
 		c->file = i;
@@ -326,13 +363,31 @@ static void run(const char *name, struct pollfd *fds)
 	}
 	while (poll_once(fds))
 		;
+}
+
+static void run(char *name, struct pollfd *fds)
+{
+	unsigned times = choose(name);
+	/* readdirplus makes the most calls: one for each entry, at worst, and its end. */
+	size_t most = ((size_t)nfiles + 3) * nconnections * times;
+
+	latencies = malloc(most * sizeof(*latencies));
+	if (!latencies)
+		fail("memory", strerror(ENOMEM));
+	nlatencies = count = 0;
+	double cpu = server_cpu();
+	uint64_t start = clock_ns();
+	for (unsigned i = 0; i < times; i++)
+		pass(fds);
 	double seconds = (double)(clock_ns() - start) / 1e9;
+	cpu = server_cpu() - cpu;
 	renamed |= now->send == send_rename;
 	qsort(latencies, nlatencies, sizeof(*latencies), compare);
-	printf(
-	    "{\"op\": \"%s\", \"count\": %zu, \"seconds\": %.6f, \"p50\": %.1f, \"p99\": %.1f}\n",
-	    name, count, seconds, percentile_us(50), percentile_us(99));
+	printf("{\"op\": \"%s\", \"count\": %zu, \"seconds\": %.6f, \"cpu\": %.2f, \"p50\": %.1f, "
+	       "\"p99\": %.1f}\n",
+	       name, count, seconds, cpu, percentile_us(50), percentile_us(99));
 	fflush(stdout);
+	free(latencies);
 }
 
 /* ---- before and after: one call at a time ---- */
@@ -452,20 +507,11 @@ static void remove_directories(void)
 	}
 }
 
-static unsigned number(const char *text)
-{
-	char *end;
-	unsigned long value = strtoul(text, &end, 10);
-
-	if (*end != '\0' || value == 0 || value > 10000000)
-		fail(text, "not a number from 1 to 10000000");
-	return (unsigned)value;
-}
-
 int main(int argc, char **argv)
 {
 	if (argc < 7) {
-		fputs("usage: nfsmeta SERVER EXPORT CONNECTIONS DIRECTORIES FILES OPERATION...\n",
+		fputs("usage: nfsmeta SERVER EXPORT CONNECTIONS DIRECTORIES FILES "
+		      "OPERATION[:TIMES]...\n",
 		      stderr);
 		return 2;
 	}
@@ -475,10 +521,8 @@ int main(int argc, char **argv)
 	connections = calloc(nconnections, sizeof(*connections));
 	dirs = calloc(ndirs, sizeof(*dirs));
 	files = calloc(nfiles, sizeof(*files));
-	/* readdirplus makes the most calls: one for each entry, at worst, and its end. */
-	latencies = calloc(((size_t)nfiles + 3) * nconnections, sizeof(*latencies));
 	struct pollfd *fds = calloc(nconnections, sizeof(*fds));
-	if (!connections || !dirs || !files || !latencies || !fds)
+	if (!connections || !dirs || !files || !fds)
 		fail("memory", strerror(ENOMEM));
 	connect_all(argv[1], argv[2]);
 	make_directories();
