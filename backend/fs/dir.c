@@ -4,32 +4,45 @@
 
 #include "fs/entry.h"
 
-/* Entries as they lie in a leaf, read under one lock. */
+/* Entries read under one lock, as the tree gives them. A small directory is read as a whole. */
 struct batch {
 	uint32_t used;
+	bool end; /* there are no more */
 	uint8_t items[TREE_NODE_SIZE];
 };
 
-/* Entries after `after` and below `end`; blocking. -ENOENT: no more. */
+/* Entries after `after` and below `end`; blocking. */
 static int batch_read(struct fs *fs, struct tarn_inode *dir, uint64_t after, uint64_t end,
 		      struct batch *b)
 {
-	uint8_t from[KEY_ROOM], to[KEY_ROOM];
-	uint32_t flen = key_u64(from, dir->ino, KEY_COOKIE, after);
+	uint8_t from[TREE_KEY_MAX], to[KEY_ROOM];
+	uint32_t flen = key_u64(from, dir->ino, KEY_COOKIE, after), last, used;
 	uint32_t tlen = key_u64(to, dir->ino, KEY_COOKIE, end);
+	struct tree_item item;
 	struct tree_miss miss;
-	int err;
+	int err = 0;
 
+	b->used = 0;
 	alock_read(&dir->lock);
-	do {
-		err = atomic_load(&dir->dead)
-			  ? -ESTALE
-			  : tree_next_run(&fs->ds->tree, from, flen, true, to, tlen, b->items,
-					  sizeof(b->items), &b->used, &miss);
-		err = fs_fetch(fs, &miss, err);
-	} while (err == -EAGAIN);
+	while (!err && sizeof(b->items) - b->used >= TREE_RUN_MIN) {
+		do {
+			err = atomic_load(&dir->dead)
+				  ? -ESTALE
+				  : tree_next_run(&fs->ds->tree, from, flen, true, to, tlen,
+						  b->items + b->used, sizeof(b->items) - b->used,
+						  &used, &last, &miss);
+			err = fs_fetch(fs, &miss, err);
+		} while (err == -EAGAIN);
+		if (err)
+			break;
+		memcpy(&item, b->items + b->used + last, sizeof(item));
+		flen = item.klen;
+		memcpy(from, b->items + b->used + last + sizeof(item), flen);
+		b->used += used;
+	}
 	alock_unlock(&dir->lock);
-	return err;
+	b->end = err == -ENOENT;
+	return b->end ? 0 : err;
 }
 
 /* The entry at *at, which moves to the next one. */
@@ -124,8 +137,8 @@ static int list_entries(struct listing *l, uint64_t end)
 			if (!entry_is_child(l->dir, name))
 				err = list_entry(l, name, &e);
 		}
-	} while (!err && !l->stopped);
-	return err == -ENOENT ? 0 : err;
+	} while (!err && !l->stopped && !b.end);
+	return err;
 }
 
 static int list_children(struct listing *l)

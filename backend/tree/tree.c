@@ -154,7 +154,7 @@ struct scan {
 	void *buf;
 	uint32_t room;
 	struct tree_val *v;
-	uint32_t *used;
+	uint32_t *used, *last;
 	struct tree_miss *miss;
 };
 
@@ -198,6 +198,7 @@ static int scan_many(const struct scan *scan, const struct tree_node *n, uint32_
 		memcpy(to, &item, sizeof(item));
 		memcpy(to + sizeof(item), s.key, s.klen);
 		memcpy(to + sizeof(item) + s.klen, s.val, s.vlen);
+		*scan->last = *scan->used;
 		*scan->used += bytes;
 		rc = 0;
 	}
@@ -293,7 +294,8 @@ int tree_prev(struct tree *t, const void *from, uint32_t flen, const void *end, 
 }
 
 int tree_next_run(struct tree *t, const void *from, uint32_t flen, bool after, const void *end,
-		  uint32_t elen, void *buf, uint32_t room, uint32_t *used, struct tree_miss *miss)
+		  uint32_t elen, void *buf, uint32_t room, uint32_t *used, uint32_t *last,
+		  struct tree_miss *miss)
 {
 	struct scan scan = {.t = t,
 			    .after = after,
@@ -303,6 +305,7 @@ int tree_next_run(struct tree *t, const void *from, uint32_t flen, bool after, c
 			    .buf = buf,
 			    .room = room,
 			    .used = used,
+			    .last = last,
 			    .miss = miss};
 
 	assert(room >= TREE_RUN_MIN);

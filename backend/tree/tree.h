@@ -161,15 +161,16 @@ int tree_prev(struct tree *t, const void *from, uint32_t flen, const void *end, 
 	      struct tree_miss *miss);
 
 /* As tree_next() for slots that hold bytes: also copies those that follow in the same leaf, as many
-   as fit, to buf (room TREE_RUN_MIN at least), one item after the other, *used bytes. -EIO if the
-   first slot holds something else; a run ends before a later one. */
+   as fit, to buf (room TREE_RUN_MIN at least), one item after the other, *used bytes, the last one
+   at *last. -EIO if the first slot holds something else; a run ends before a later one. */
 struct tree_item {
 	uint16_t klen, vlen;
 	uint8_t bytes[]; /* key, value */
 } __attribute__((packed));
 #define TREE_RUN_MIN (sizeof(struct tree_item) + TREE_KEY_MAX + TREE_INLINE_MAX)
 int tree_next_run(struct tree *t, const void *from, uint32_t flen, bool after, const void *end,
-		  uint32_t elen, void *buf, uint32_t room, uint32_t *used, struct tree_miss *miss);
+		  uint32_t elen, void *buf, uint32_t room, uint32_t *used, uint32_t *last,
+		  struct tree_miss *miss);
 
 /* References the path to key (present or not) so that changing it cannot miss in this tx. */
 struct tree_pin {

@@ -412,23 +412,24 @@ static int in_bytes(const struct model_item *it)
 }
 
 /* Items one after the other as in the model, from i on and below end. */
-static void expect_items(const uint8_t *buf, uint32_t used, const struct model *m, uint32_t i,
-			 uint32_t end)
+static void expect_items(const uint8_t *buf, uint32_t used, uint32_t last, const struct model *m,
+			 uint32_t i, uint32_t end)
 {
 	struct tree_item item;
-	uint32_t at = 0;
+	uint32_t at = 0, begin = 0;
 
 	for (; at < used; i++) {
 		const uint8_t *key = buf + at + sizeof(item);
 
 		FAKE_CHECK(i < end && in_bytes(m->item[i]));
 		memcpy(&item, buf + at, sizeof(item));
+		begin = at;
 		FAKE_CHECK(compare(key, item.klen, m->item[i]->key, m->item[i]->klen) == 0);
 		FAKE_CHECK(item.vlen == m->item[i]->len);
 		FAKE_CHECK(test_filled(key + item.klen, item.vlen, m->item[i]->seed));
 		at += (uint32_t)sizeof(item) + item.klen + item.vlen;
 	}
-	FAKE_CHECK(at == used);
+	FAKE_CHECK(at == used && begin == last);
 }
 
 void rig_expect_run(struct rig *r, const struct model *m, const void *key, uint32_t klen,
@@ -437,7 +438,7 @@ void rig_expect_run(struct rig *r, const struct model *m, const void *key, uint3
 	uint8_t *buf = malloc(room);
 	const struct model_item *bound;
 	struct tree_miss miss;
-	uint32_t i, end, used;
+	uint32_t i, end, used, last;
 	bool found;
 	int rc;
 
@@ -446,7 +447,8 @@ void rig_expect_run(struct rig *r, const struct model *m, const void *key, uint3
 	end = m->count - i > most ? i + most : m->count;
 	bound = end < m->count ? m->item[end] : NULL;
 	while ((rc = tree_next_run(&r->tree, key, klen, after, bound ? bound->key : NULL,
-				   bound ? bound->klen : 0, buf, room, &used, &miss)) == -EAGAIN)
+				   bound ? bound->klen : 0, buf, room, &used, &last, &miss)) ==
+	       -EAGAIN)
 		FAKE_CHECK(tree_fetch(&r->tree, &miss) == 0);
 	if (i == end)
 		FAKE_CHECK(rc == -ENOENT);
@@ -456,7 +458,7 @@ void rig_expect_run(struct rig *r, const struct model *m, const void *key, uint3
 		FAKE_CHECK(rc == 0 || rc == -EIO);
 	if (rc == 0) {
 		FAKE_CHECK(used > 0 && used <= room);
-		expect_items(buf, used, m, i, end);
+		expect_items(buf, used, last, m, i, end);
 	}
 	free(buf);
 }
