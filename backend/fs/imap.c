@@ -235,7 +235,7 @@ int imap_pin(struct op *op, uint64_t ino)
 	err = page_get(op, ino / PAGE_INODES, &page);
 	/* Others may use this memory up in this txg; then no more is needed in it. */
 	if (!err)
-		err = versioned_prepare(&page->versioned);
+		err = versioned_prepare(&page->versioned, op->tx.txg);
 	pthread_mutex_unlock(&imap->lock);
 	return err ? err : op_pin(op, key, klen);
 }

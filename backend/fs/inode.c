@@ -556,7 +556,7 @@ int inode_pin(struct tx *tx, struct tarn_inode *inode, struct tree_pin *pin, str
 {
 	uint8_t key[KEY_ROOM];
 	uint32_t klen = key_make(key, inode->ino, KEY_INODE);
-	int err = versioned_prepare(&inode->versioned);
+	int err = versioned_prepare(&inode->versioned, tx->txg);
 
 	if (err)
 		return err;

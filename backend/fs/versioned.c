@@ -50,8 +50,20 @@ void versioned_fini(struct versioned *v)
 	pthread_mutex_destroy(&v->lock);
 }
 
-int versioned_prepare(struct versioned *v)
+static bool has_version(struct versioned *v, uint64_t txg)
 {
+	bool has;
+
+	pthread_mutex_lock(&v->lock);
+	has = v->cur && v->cur->obj.txg == txg;
+	pthread_mutex_unlock(&v->lock);
+	return has;
+}
+
+int versioned_prepare(struct versioned *v, uint64_t txg)
+{
+	if (has_version(v, txg))
+		return 0;
 	if (!v->spare)
 		v->spare = malloc(sizeof(*v->spare) + v->len);
 	return v->spare ? 0 : -ENOMEM;

@@ -39,8 +39,8 @@ void versioned_init(struct versioned *v, void *bytes, uint32_t len, void (*ref)(
 		    void (*unref)(struct versioned *));
 void versioned_fini(struct versioned *v);
 
-/* Memory for the next version: before changes. -ENOMEM. */
-int versioned_prepare(struct versioned *v);
+/* Memory for txg's version, if there is none: before changes. -ENOMEM. */
+int versioned_prepare(struct versioned *v, uint64_t txg);
 /* Makes cur a version of tx's txg; key is pinned, versioned_prepare() was called. */
 void versioned_dirty(struct versioned *v, struct tx *tx, struct tree *tree, const void *key,
 		     uint32_t klen);
