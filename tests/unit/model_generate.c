@@ -419,7 +419,7 @@ static void add_pool(struct generator *g, struct script *s)
 {
 	static const uint32_t recordsizes[] = {4096, 131072, 1 << 20};
 	struct op op = {.kind = OP_POOL,
-			.a = below(g, 3),
+			.a = below(g, LAYOUTS),
 			.b = g->profile == PROFILE_FULL ? 64 + 32 * below(g, 2) : 1024,
 			.c = recordsizes[below(g, 3)]};
 
@@ -427,7 +427,7 @@ static void add_pool(struct generator *g, struct script *s)
 	if (g->profile == PROFILE_PARALLEL)
 		op.c = recordsizes[1 + below(g, 2)];
 	if (g->profile == PROFILE_FAULTS)
-		op.a = one_in(g, 4) ? LAYOUT_SINGLE : LAYOUT_MIRROR;
+		op.a = one_in(g, 4) ? LAYOUT_SINGLE : one_in(g, 3) ? LAYOUT_LOG : LAYOUT_MIRROR;
 	script_add(s, &op);
 }
 

@@ -81,8 +81,9 @@ static int make_device(struct model_pool *p, uint32_t i, uint64_t bytes)
 	return rc ? failed(p, p->path[i], strerror(errno)) : 0;
 }
 
-static int create_pool(struct model_pool *p, uint64_t recordsize)
+static int create_pool(struct model_pool *p, unsigned layout, uint64_t recordsize)
 {
+	uint32_t n = p->ndevs;
 	struct tarn_group_spec groups[MODEL_DEVS];
 	struct tarn_error err = {0};
 	char value[24];
@@ -92,11 +93,14 @@ static int create_pool(struct model_pool *p, uint64_t recordsize)
 	for (uint32_t i = 0; i < p->ndevs; i++)
 		groups[i] =
 		    (struct tarn_group_spec){TARN_GROUP_SINGLE, 1, &p->paths[i], TARN_CLASS_DATA};
-	if (p->mirror)
-		groups[0] = (struct tarn_group_spec){TARN_GROUP_MIRROR, p->ndevs, p->paths,
-						     TARN_CLASS_DATA};
-	if (tarn_pool_create(p->engine, MODEL_POOL, groups, p->mirror ? 1 : p->ndevs, &prop, 1, 0,
-			     &err))
+	if (layout == LAYOUT_MIRROR)
+		groups[0] =
+		    (struct tarn_group_spec){TARN_GROUP_MIRROR, n, p->paths, TARN_CLASS_DATA};
+	if (layout == LAYOUT_LOG)
+		groups[1] = (struct tarn_group_spec){TARN_GROUP_MIRROR, n - 1, &p->paths[1],
+						     TARN_CLASS_LOG};
+	n = layout == LAYOUT_MIRROR ? 1 : layout == LAYOUT_LOG ? 2 : n;
+	if (tarn_pool_create(p->engine, MODEL_POOL, groups, n, &prop, 1, 0, &err))
 		return failed(p, "pool create", err.text);
 	return 0;
 }
@@ -104,17 +108,17 @@ static int create_pool(struct model_pool *p, uint64_t recordsize)
 int model_pool_create(struct model_pool *p, unsigned layout, uint64_t megabytes,
 		      uint64_t recordsize)
 {
+	static const uint32_t ndevs[LAYOUTS] = {1, 2, 2, 3};
 	int rc = 0;
 
-	*p = (struct model_pool){.mirror = layout == LAYOUT_MIRROR,
-				 .ndevs = layout == LAYOUT_SINGLE ? 1 : 2};
+	*p = (struct model_pool){.mirror = layout >= LAYOUT_MIRROR, .ndevs = ndevs[layout]};
 	strcpy(p->dir, model_pool_dir ? model_pool_dir : MODEL_POOL_DIR);
 	if (!model_pool_dir && !mkdtemp(p->dir))
 		return failed(p, p->dir, strerror(errno));
 	for (uint32_t i = 0; i < p->ndevs && !rc; i++)
 		rc = make_device(p, i, megabytes << 20);
 	rc = rc ? rc : start_engine(p);
-	rc = rc ? rc : create_pool(p, recordsize);
+	rc = rc ? rc : create_pool(p, layout, recordsize);
 	return rc ? rc : open_root(p);
 }
 

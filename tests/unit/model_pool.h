@@ -15,14 +15,14 @@
 struct sim;
 
 #define MODEL_POOL "tank"
-enum { MODEL_DEVS = 2 };
+enum { MODEL_DEVS = 3 };
 
 struct model_pool {
 	char dir[64];
 	char path[MODEL_DEVS][96];
 	const char *paths[MODEL_DEVS];
 	uint32_t ndevs;
-	bool mirror, harmed; /* harmed: a device of the mirror has missed something */
+	bool mirror, harmed; /* the last device has a copy; harmed: it has missed something */
 	struct tarn_engine *engine;
 	struct tarn_dataset *ds; /* the root dataset; NULL while not imported */
 	struct sim *cut[MODEL_DEVS];

@@ -112,7 +112,8 @@ extern const char *const prop_values[PROPS][PROP_VALUES];
 enum { PROP_DEFAULT = 0 }; /* the number of the default value; PROP_NOTE has none */
 
 /* What OP_POOL's layout says. */
-enum { LAYOUT_SINGLE, LAYOUT_STRIPE, LAYOUT_MIRROR };
+/* LAYOUT_LOG: a single device, and a mirror of log devices. */
+enum { LAYOUT_SINGLE, LAYOUT_STRIPE, LAYOUT_MIRROR, LAYOUT_LOG, LAYOUTS };
 /* What befalls a device. */
 enum { FAULT_READ, FAULT_WRITE, FAULT_TORN, FAULT_FLUSH, FAULT_GONE, FAULT_FLIP, FAULT_KINDS };
 /* How a pool comes back. */

@@ -49,8 +49,8 @@ enum {
 #define BUDGET 30
 #define LEFT_OUT(profile, work) ((work) % PROFILES != (profile))
 #else
-#define BUDGET 250
-#define LEFT_OUT(profile, work) false
+#define BUDGET 200
+#define LEFT_OUT(profile, work) (profiles[profile].nlogs && (work) % 2 == (profile) % 2)
 #endif
 
 static const struct cut_profile profiles[] = {

@@ -7,8 +7,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -718,6 +720,103 @@ static void tarnck_looks_at_log_devices(void **state)
 	assert_int_equal(findings(), KIND(UBERBLOCK));
 }
 
+#define WORKERS 4
+
+struct worker {
+	pthread_t thread;
+	unsigned number;
+	atomic_bool stop;
+	atomic_uint made; /* acknowledged */
+};
+
+static void worker_file(const struct worker *w, unsigned i, char name[32])
+{
+	snprintf(name, 32, "worker%u.%u", w->number, i);
+}
+
+static void *work(void *arg)
+{
+	struct tarn_create how = {.type = TARN_REG};
+	struct worker *w = arg;
+	struct tarn_commit token;
+	struct tarn_inode *inode;
+	char name[32];
+
+	while (!atomic_load(&w->stop)) {
+		worker_file(w, w->made, name);
+		if (tarn_create(NULL, t.root, name, &how, &inode, NULL, NULL, &token))
+			break;
+		tarn_inode_put(inode);
+		if (tarn_commit_wait(t.ds, token))
+			break;
+		atomic_fetch_add(&w->made, 1);
+	}
+	return NULL;
+}
+
+/* All have gone on. */
+static void await_work(struct worker *workers, unsigned more)
+{
+	for (unsigned i = 0; i < WORKERS; i++) {
+		unsigned until = atomic_load(&workers[i].made) + more;
+
+		while (atomic_load(&workers[i].made) < until)
+			sched_yield();
+	}
+}
+
+static void change_logs(struct worker *workers)
+{
+	struct tarn_error err = {0};
+
+	add(log_group(2, 2));
+	await_work(workers, 5);
+	sim_fail(t.media[3], DEV_WRITE, 0, DEV_BYTES, -EIO, 0);
+	await_work(workers, 5);
+	tarn_pool_status_free(status());
+	sim_fail(t.media[3], DEV_WRITE, 0, 0, 0, 0);
+	assert_int_equal(tarn_pool_clear(t.engine, POOL, &err), 0);
+	add(log_group(4, 1));
+	await_work(workers, 5);
+	assert_int_equal(tarn_pool_remove(t.engine, POOL, "mirror-1", 0, &err), 0);
+	await_work(workers, 5);
+	assert_int_equal(tarn_pool_remove(t.engine, POOL, t.path[4], 0, &err), 0);
+	await_work(workers, 5);
+}
+
+static void work_goes_on_meanwhile(void **state)
+{
+	struct worker workers[WORKERS] = {0};
+	struct tarn_inode *inode;
+	char name[32];
+
+	(void)state;
+	begin(NULL, 0);
+	for (unsigned i = 0; i < WORKERS; i++) {
+		workers[i].number = i;
+		assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
+	}
+	for (unsigned i = 0; i < 3; i++)
+		change_logs(workers);
+	add(log_group(2, 2));
+	await_work(workers, 5);
+	for (unsigned i = 0; i < WORKERS; i++)
+		atomic_store(&workers[i].stop, true);
+	for (unsigned i = 0; i < WORKERS; i++)
+		pthread_join(workers[i].thread, NULL);
+	cut(SIM_CUT_NONE);
+	sim_destroy(take_away(2));
+	must_import(0);
+	for (unsigned i = 0; i < WORKERS; i++) {
+		for (unsigned k = 0; k < workers[i].made; k++) {
+			worker_file(&workers[i], k, name);
+			assert_int_equal(tarn_lookup(NULL, t.root, name, &inode), 0);
+			tarn_inode_put(inode);
+		}
+	}
+	export();
+}
+
 static void what_is_no_log_is_refused(void **state)
 {
 	struct tarn_group_spec log = log_group(2, 1);
@@ -751,6 +850,7 @@ int main(void)
 	    TEST(a_damaged_copy_is_mended),
 	    TEST(damage_of_all_copies_is_told),
 	    TEST(tarnck_looks_at_log_devices),
+	    TEST(work_goes_on_meanwhile),
 	    TEST(what_is_no_log_is_refused),
 	};
 
