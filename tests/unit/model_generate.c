@@ -419,7 +419,7 @@ static void add_pool(struct generator *g, struct script *s)
 {
 	static const uint32_t recordsizes[] = {4096, 131072, 1 << 20};
 	struct op op = {.kind = OP_POOL,
-			.a = below(g, LAYOUTS),
+			.a = below(g, g->profile == PROFILE_PARALLEL ? LAYOUT_LOG : LAYOUTS),
 			.b = g->profile == PROFILE_FULL ? 64 + 32 * below(g, 2) : 1024,
 			.c = recordsizes[below(g, 3)]};
 
