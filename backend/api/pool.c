@@ -329,6 +329,7 @@ static int clear(struct pool *pool, struct tarn_error *err)
 			log_back |= clear_dev(pool, &pool->logs[g]->devs[i], &rc, err);
 	}
 	atomic_store(&pool->data_errors, 0);
+	atomic_store(&pool->log_dropped, false);
 	if (log_back && !rc) {
 		rc = ilog_renew(pool);
 		if (rc)

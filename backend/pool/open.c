@@ -368,6 +368,7 @@ static int check_log(struct opening *o)
 		strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", &tm);
 	path = path[0] ? path : "of unknown name";
 	if (o->args->flags & TARN_DROP_LOG) {
+		atomic_store(&pool->log_dropped, !pool->read_only);
 		pool_log(pool, TARN_LOG_ERROR,
 			 "imported without its log device %s: what was acknowledged after %s may "
 			 "be lost",

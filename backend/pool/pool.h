@@ -99,7 +99,8 @@ struct pool {
 	uint64_t import_counter; /* of this import, for its uberblocks */
 	uint64_t first_txg;      /* of this import: above every txg seen on any device */
 	uint64_t label_seq;
-	bool was_exported; /* as found by pool_open() */
+	bool was_exported;       /* as found by pool_open() */
+	atomic_bool log_dropped; /* opened without log devices that may have held changes */
 	atomic_ulong data_errors;
 
 	struct chunks *chunks;

@@ -329,6 +329,15 @@ static struct tarn_pool_status *status(void)
 	return s;
 }
 
+static bool dropped(void)
+{
+	struct tarn_pool_status *s = status();
+	bool yes = s->log_dropped;
+
+	tarn_pool_status_free(s);
+	return yes;
+}
+
 static void expect_states(enum tarn_dev_state pool, enum tarn_dev_state first_log)
 {
 	struct tarn_pool_status *s = status();
@@ -600,6 +609,9 @@ static void a_log_device_that_is_needed_must_be_there(void **state)
 	sim_destroy(take_away(2));
 	must_import(TARN_DROP_LOG);
 	assert_true(t.dropped);
+	assert_true(dropped());
+	assert_int_equal(tarn_pool_clear(t.engine, POOL, &err), 0);
+	assert_false(dropped());
 	assert_int_equal(count_files(), committed);
 	expect_states(TARN_DEV_DEGRADED, TARN_DEV_MISSING);
 	committed -= t.files;

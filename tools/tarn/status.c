@@ -106,6 +106,9 @@ static void print_status(struct json_object *pool)
 	       get_bool(pool, "read_only") ? " (read-only)" : "");
 	print_advice(pool_advice, get_text(pool, "state"));
 	print_advice(halt_advice, get_text(pool, "halt"));
+	if (get_bool(pool, "log_dropped"))
+		puts("   log: Imported without a log device that was missing; changes that were\n"
+		     "\tacknowledged last may be lost. 'tarn pool clear' ends this message.");
 	puts("config:\n");
 	table_column(table, "\tNAME", false);
 	table_column(table, "STATE", false);

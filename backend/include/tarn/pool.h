@@ -129,6 +129,8 @@ struct tarn_pool_status {
 	uint64_t txg; /* last committed */
 	bool read_only;
 	enum tarn_pool_halt halt;
+	bool log_dropped; /* imported with TARN_DROP_LOG, which was needed; until tarn_pool_clear()
+			   */
 	enum tarn_dev_state state;      /* worst that matters */
 	uint64_t size, allocated, free; /* usable bytes; free = size - allocated */
 	uint64_t freeing;               /* bytes of destroyed datasets still to be freed */
@@ -148,7 +150,7 @@ void tarn_pool_status_free(struct tarn_pool_status *status);
 int tarn_pool_list(struct tarn_engine *engine, char (**out)[TARN_POOL_NAME_MAX + 1],
 		   uint32_t *count);
 
-/* Resets error counters and brings faulted devices that answer again back. */
+/* Resets error counters and log_dropped, and brings faulted devices that answer again back. */
 int tarn_pool_clear(struct tarn_engine *engine, const char *name, struct tarn_error *err);
 
 /*
