@@ -774,7 +774,8 @@ int tarn_commit_wait(struct tarn_dataset *ds, struct tarn_commit token)
 
 	if (rc)
 		return rc;
-	rc = token.txg ? ilog_wait(ds->pool, token.txg, token.number) : 0;
+	if (token.txg && ds->props.sync != SYNC_DISABLED)
+		rc = ilog_wait(ds->pool, token.txg, token.number);
 	dataset_leave(ds);
 	return rc;
 }
@@ -802,7 +803,7 @@ void tarn_commit_async(struct tarn_dataset *ds, struct tarn_commit token,
 	struct async_commit *a;
 	int rc = dataset_enter(ds);
 
-	if (rc || !token.txg) {
+	if (rc || !token.txg || ds->props.sync == SYNC_DISABLED) {
 		fn(arg, rc);
 		if (!rc)
 			dataset_leave(ds);

@@ -24,12 +24,16 @@ struct fs; /* fs/fs.h: the live inodes of a dataset */
 
 enum dataset_state { DATASET_LIVE, DATASET_DYING, DATASET_GONE };
 
+/* What is durable when it is answered: as the protocol says; all writes, too; nothing. */
+enum dataset_sync { SYNC_STANDARD, SYNC_ALWAYS, SYNC_DISABLED };
+
 /* Effective values, inheritance resolved. Each changes atomically; order between them is not
  * promised. */
 struct dataset_props {
 	_Atomic(uint8_t) comp, comp_level, cksum;
 	_Atomic(uint8_t) atime; /* 0 off, 1 on, 2 relatime */
 	_Atomic(uint8_t) copies;
+	_Atomic(uint8_t) sync; /* enum dataset_sync */
 	_Atomic(bool) readonly, xattr, acl, snapdir_visible, canmount;
 	_Atomic(uint32_t) recordsize; /* for new files */
 };

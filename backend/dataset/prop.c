@@ -105,6 +105,13 @@ static void apply_copies(struct dataset_props *props, const char *value)
 	props->copies = (uint8_t)atoi(value);
 }
 
+static void apply_sync(struct dataset_props *props, const char *value)
+{
+	props->sync = strcmp(value, "always") == 0     ? SYNC_ALWAYS
+		      : strcmp(value, "disabled") == 0 ? SYNC_DISABLED
+						       : SYNC_STANDARD;
+}
+
 static void apply_readonly(struct dataset_props *props, const char *value)
 {
 	props->readonly = is_on(value);
@@ -145,6 +152,7 @@ static const struct prop_def defs[] = {
     {"atime", "relatime", "on|off|relatime", true, NULL, apply_atime},
     {"readonly", "off", "on|off", true, NULL, apply_readonly},
     {"copies", "2", "1|2", true, NULL, apply_copies},
+    {"sync", "standard", "standard|always|disabled", true, NULL, apply_sync},
     {"xattr", "on", "on|off", true, NULL, apply_xattr},
     {"acltype", "nfsv4", "nfsv4|off", true, NULL, apply_acltype},
     {"snapdir", "hidden", "hidden|visible", true, NULL, apply_snapdir},

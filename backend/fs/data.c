@@ -713,13 +713,15 @@ static int io_check(const struct tarn_io *io)
 static struct data_op *io_op(struct tarn_io *io)
 {
 	struct data_op *op = op_new(io->inode, io->offset, io->length);
+	enum dataset_sync sync = io->inode->ds->props.sync;
 
 	if (!op)
 		return NULL;
+	io->stable |= io->write && sync == SYNC_ALWAYS;
 	op->src.iov = io->iov;
 	op->src.iovcnt = io->iovcnt;
 	op->write = io->write;
-	op->stable = io->stable;
+	op->stable = io->stable && sync != SYNC_DISABLED;
 	op->done = io_done;
 	op->owner = io;
 	return op;
@@ -917,7 +919,8 @@ void tarn_fsync(struct tarn_inode *inode, void (*fn)(void *arg, int result), voi
 		fn(arg, err);
 		return;
 	}
-	if (dirty_txg(inode) > txg_committed(inode->ds->pool)) {
+	if (inode->ds->props.sync != SYNC_DISABLED &&
+	    dirty_txg(inode) > txg_committed(inode->ds->pool)) {
 		wait = malloc(sizeof(*wait));
 		err = wait ? 0 : -ENOMEM;
 	}

@@ -239,6 +239,81 @@ static void what_was_acknowledged_comes_back(void **state)
 	end();
 }
 
+static void set_sync(const char *value)
+{
+	struct tarn_prop prop = {"sync", value};
+	struct tarn_error err;
+
+	if (tarn_dataset_set(f.engine, FIXTURE_POOL, &prop, 1, &err))
+		fail_msg("%s", err.text);
+}
+
+/* What the file has in a copy of the devices as they are; 0: there is none. */
+static uint8_t first_byte(const char *name)
+{
+	struct tarn_inode *top, *inode;
+	struct tarn_engine *engine;
+	struct tarn_dataset *ds;
+	uint8_t byte = 0;
+	size_t got;
+	bool eof;
+
+	copy_devices();
+	engine = import(&ds);
+	assert_int_equal(lost, 0);
+	assert_int_equal(tarn_root(ds, &top), 0);
+	if (!tarn_lookup(NULL, top, name, &inode)) {
+		assert_int_equal(fixture_read(inode, 0, &byte, 1, &got, &eof), 0);
+		tarn_inode_put(inode);
+	}
+	tarn_inode_put(top);
+	done(engine, ds);
+	return byte;
+}
+
+/* Without a wait nothing of it is on the devices, and nobody waits. */
+static void sync_disabled_waits_for_nothing(void **state)
+{
+	struct tarn_create how = {.type = TARN_REG};
+	struct tarn_commit token;
+	struct tarn_inode *inode;
+
+	(void)state;
+	begin(1, false);
+	set_sync("disabled");
+	assert_int_equal(tarn_create(NULL, root, "file", &how, &inode, NULL, NULL, &token), 0);
+	assert_int_equal(tarn_commit_wait(f.ds, token), 0);
+	assert_int_equal(fixture_write(inode, 0, "a", 1, true), 0);
+	assert_int_equal(fixture_fsync(inode), 0);
+	assert_int_equal(first_byte("file"), 0);
+	/* What comes after, and is waited for, has it before it. */
+	set_sync("standard");
+	assert_int_equal(first_byte("file"), 'a');
+	assert_int_equal(fixture_write(inode, 0, "b", 1, true), 0);
+	assert_int_equal(first_byte("file"), 'b');
+	tarn_inode_put(inode);
+	end();
+}
+
+static void sync_always_makes_writes_durable(void **state)
+{
+	struct tarn_create how = {.type = TARN_REG};
+	struct tarn_commit token;
+	struct tarn_inode *inode;
+
+	(void)state;
+	begin(1, false);
+	assert_int_equal(tarn_create(NULL, root, "file", &how, &inode, NULL, NULL, &token), 0);
+	assert_int_equal(fixture_write(inode, 0, "a", 1, true), 0);
+	assert_int_equal(fixture_write(inode, 0, "b", 1, false), 0);
+	assert_int_equal(first_byte("file"), 'a');
+	set_sync("always");
+	assert_int_equal(fixture_write(inode, 0, "c", 1, false), 0);
+	assert_int_equal(first_byte("file"), 'c');
+	tarn_inode_put(inode);
+	end();
+}
+
 static void a_replay_happens_once(void **state)
 {
 	struct tarn_engine *engine;
@@ -377,6 +452,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(what_was_acknowledged_comes_back),
+	    cmocka_unit_test(sync_disabled_waits_for_nothing),
+	    cmocka_unit_test(sync_always_makes_writes_durable),
 	    cmocka_unit_test(a_replay_happens_once),
 	    cmocka_unit_test(one_good_copy_is_enough),
 	    cmocka_unit_test(damage_is_told_apart_from_the_end),

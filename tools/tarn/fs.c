@@ -299,6 +299,7 @@ const struct command fs_commands[] = {
      "Sets properties of datasets. Those below inherit them.\n\n"
      "compression=lz4|zstd|zstd-1..19|off|on  checksum=xxh3|sha256|on\n"
      "recordsize=4K..1M  atime=on|off|relatime  readonly=on|off  copies=1|2\n"
+     "sync=standard|always|disabled\n"
      "xattr=on|off  acltype=nfsv4|off  snapdir=hidden|visible  canmount=on|off\n"
      "comment=text  module:name=text",
      fs_set},

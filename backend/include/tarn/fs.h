@@ -178,7 +178,7 @@ int tarn_readdir(struct tarn_inode *dir, uint64_t cookie,
 struct tarn_io {
 	struct tarn_inode *inode; /* referenced by the caller until done() */
 	bool write;
-	bool stable; /* write: done() only after the data is durable */
+	bool stable; /* write: done() only after the data is durable; set, if sync=always says so */
 	uint64_t offset;
 	struct iovec *iov;
 	int iovcnt;
@@ -198,7 +198,8 @@ struct tarn_io {
 void tarn_read(struct tarn_io *io);
 void tarn_write(const struct tarn_cred *cred, struct tarn_io *io);
 
-/* Waits until all data and metadata of the file that were acknowledged before are durable. */
+/* Waits until all data and metadata of the file that were acknowledged before are durable; for
+   nothing if sync=disabled. */
 void tarn_fsync(struct tarn_inode *inode, void (*fn)(void *arg, int result), void *arg);
 
 /* SEEK_DATA / SEEK_HOLE; unsynced data is data. -ENXIO past the end of file is
