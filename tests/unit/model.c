@@ -137,13 +137,13 @@ static uint64_t bytes_hash(struct bytes *b)
 {
 	size_t len = b ? b->len : 0;
 
-	while (len && !b->data[len - 1])
-		len--;
 	if (!len)
 		return 1;
 	if (b->hash)
 		return b->hash;
-	b->hash = XXH3_64bits(b->data, len);
+	while (len && !b->data[len - 1])
+		len--;
+	b->hash = len ? XXH3_64bits(b->data, len) : 1;
 	return b->hash += !b->hash;
 }
 
