@@ -829,6 +829,38 @@ static void work_goes_on_meanwhile(void **state)
 	export();
 }
 
+static void *make_one(void *arg)
+{
+	*(bool *)arg = make_file();
+	return NULL;
+}
+
+static void a_log_device_that_hangs_is_not_waited_for(void **state)
+{
+	struct tarn_group_spec log = log_group(2, 1);
+	struct tarn_error err = {0};
+	pthread_t thread;
+	bool logged;
+
+	(void)state;
+	begin(&log, 1);
+	make_files(5);
+	sim_hold(t.media[2], true);
+	assert_int_equal(pthread_create(&thread, NULL, make_one, &logged), 0);
+	/* A commit, as there is one every few seconds, answers as well. */
+	while (pthread_tryjoin_np(thread, NULL))
+		assert_int_equal(tarn_pool_prop_set(t.engine, POOL, "comment", "x", &err), 0);
+	tarn_pool_status_free(status());
+	sim_hold(t.media[2], false);
+	make_files(5);
+	cut(SIM_CUT_NONE);
+	must_import(0);
+	assert_int_equal(t.lost, 0);
+	assert_int_equal(count_files(), t.files);
+	export();
+	assert_int_equal(findings(), 0);
+}
+
 static void what_is_no_log_is_refused(void **state)
 {
 	struct tarn_group_spec log = log_group(2, 1);
@@ -863,6 +895,7 @@ int main(void)
 	    TEST(damage_of_all_copies_is_told),
 	    TEST(tarnck_looks_at_log_devices),
 	    TEST(work_goes_on_meanwhile),
+	    TEST(a_log_device_that_hangs_is_not_waited_for),
 	    TEST(what_is_no_log_is_refused),
 	};
 
