@@ -17,5 +17,5 @@ all() {
 	[ ! -e "work-$vers" ]
 }
 
-versions=$(by_size "3 4.1" "$versions" "$versions")
+versions=$(by_size "3 4.1" "3 4.1" "$versions")
 each_version all
