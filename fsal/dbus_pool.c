@@ -219,6 +219,8 @@ static void put_pool(struct out *dict, const struct tarn_pool_status *s)
 	put_entry_text(dict, "state", s->halt ? "SUSPENDED" : state_name(s->state));
 	put_entry_text(dict, "halt", halt_name(s->halt));
 	put_entry_bool(dict, "read_only", s->read_only);
+	put_entry_u64(dict, "lost_changes", s->lost_changes);
+	put_entry_u64(dict, "unreplayed", s->unreplayed);
 	put_entry_bool(dict, "log_dropped", s->log_dropped);
 	put_entry_u64(dict, "txg", s->txg);
 	put_entry_u64(dict, "size", s->size);

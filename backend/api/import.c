@@ -7,6 +7,7 @@
 #include "api/scan.h"
 #include "fs/fs.h"
 #include "fs/redo.h"
+#include "pool/ilog.h"
 
 #define BUSY_TRIES 30
 #define BUSY_PAUSE_MS 100
@@ -330,6 +331,32 @@ static int try_read_only(struct attempt *a, struct tarn_error *err)
 
 /* ---- import ---- */
 
+static void tell_lost(struct pool *pool, uint64_t lost)
+{
+	if (lost)
+		pool_log(pool, TARN_LOG_ERROR,
+			 "the intent log is damaged: at least %llu changes that were acknowledged "
+			 "are lost",
+			 (unsigned long long)lost);
+}
+
+static int count_log(struct pool *pool, struct tarn_error *err)
+{
+	uint64_t lost;
+	int rc = ilog_count(pool, &pool->unreplayed, &lost);
+
+	if (rc)
+		return fail(err, rc, "pool '%s': its intent log can't be read: %s", pool->name,
+			    strerror(-rc));
+	if (pool->unreplayed)
+		pool_log(pool, TARN_LOG_WARN,
+			 "%llu changes in the intent log are not shown: an import for writing "
+			 "replays them",
+			 (unsigned long long)pool->unreplayed);
+	tell_lost(pool, lost);
+	return 0;
+}
+
 static int replay(struct pool *pool, struct catalog *cat, struct tarn_error *err)
 {
 	uint64_t count, lost;
@@ -342,11 +369,7 @@ static int replay(struct pool *pool, struct catalog *cat, struct tarn_error *err
 	if (count)
 		pool_log(pool, TARN_LOG_INFO, "%llu changes replayed from the intent log",
 			 (unsigned long long)count);
-	if (lost)
-		pool_log(pool, TARN_LOG_ERROR,
-			 "the intent log is damaged: at least %llu changes that were acknowledged "
-			 "are lost",
-			 (unsigned long long)lost);
+	tell_lost(pool, lost);
 	return 0;
 }
 
@@ -367,7 +390,7 @@ static int import(struct attempt *a, int flags, struct tarn_error *err)
 	if (a->skip)
 		pool_log(pool, TARN_LOG_WARN, "rewound to txg %llu: %u newer uberblocks left out",
 			 (unsigned long long)pool->uber.txg, a->skip);
-	rc = pool->read_only ? 0 : replay(pool, cat, err);
+	rc = pool->read_only ? count_log(pool, err) : replay(pool, cat, err);
 	if (rc) {
 		close_attempt(a, pool, cat);
 		return rc;

@@ -90,6 +90,8 @@ static void put_pool(struct engine_pool *p, struct tarn_pool_status *out)
 	out->halt = atomic_load(&pool->suspended) ? atomic_load(&pool->halt)
 		    : beat_lapsed(pool)           ? TARN_HALT_CHECKS
 						  : TARN_HALT_NONE;
+	out->lost_changes = atomic_load(&pool->lost_changes);
+	out->unreplayed = pool->unreplayed;
 	out->log_dropped = atomic_load(&pool->log_dropped);
 	out->state = pool_state(pool);
 	for (uint32_t g = 0; g < out->nlogs && out->state == TARN_DEV_ONLINE; g++) {

@@ -8,6 +8,7 @@
 #include "api/scan.h"
 #include "check/impl.h"
 #include "pool/alog.h"
+#include "pool/ilog.h"
 #include "util/error.h"
 #include "util/workq.h"
 
@@ -130,6 +131,18 @@ static int open_devs(const struct scan *scan, uint64_t guid, int flags, struct o
 	return 0;
 }
 
+/* Of the newest state: what an import would replay. */
+static int check_log(struct check *c)
+{
+	uint64_t lost;
+	int rc = ilog_count(c->pool, &c->result->unreplayed, &lost);
+	if (!rc && lost)
+		found(c, TARN_FOUND_INTENT_LOG,
+		      "the intent log: at least %llu changes that were acknowledged are lost",
+		      (unsigned long long)lost);
+	return rc;
+}
+
 static int check_uberblock(struct check *c, const struct scan *scan, uint64_t guid,
 			   struct tarn_error *err)
 {
@@ -158,6 +171,8 @@ static int check_uberblock(struct check *c, const struct scan *scan, uint64_t gu
 		rc = check_devices(c);
 	}
 	rc = rc ? rc : check_state(c);
+	if (!rc && !c->skip)
+		rc = check_log(c);
 	pool_close(c->pool, false);
 	c->result->uberblocks++;
 	return rc ? fail(err, rc, "the check can't go on: %s", strerror(-rc)) : 0;

@@ -22,6 +22,7 @@ const char *tarn_finding_name(enum tarn_finding_kind kind)
 	    [TARN_FOUND_DATASET] = "dataset",
 	    [TARN_FOUND_PROPERTY] = "property",
 	    [TARN_FOUND_CHUNK] = "chunk",
+	    [TARN_FOUND_INTENT_LOG] = "intent-log",
 	    [TARN_FOUND_ALLOC_LOG] = "allocation-log",
 	    [TARN_FOUND_LEAK] = "leak",
 	    [TARN_FOUND_UNALLOCATED] = "unallocated",

@@ -367,6 +367,35 @@ int catalog_pool_prop_get(struct catalog *cat, const char *name, char *value, si
 	return rc;
 }
 
+#define LOST "lost_changes"
+
+int catalog_lost(struct catalog *cat, uint64_t *lost)
+{
+	char text[PROP_VALUE_MAX + 1];
+	int rc = catalog_pool_prop_get(cat, LOST, text, sizeof(text));
+
+	*lost = rc ? 0 : strtoull(text, NULL, 10);
+	return rc == -ENOENT ? 0 : rc;
+}
+
+/* Once more after a crash in the same replay it is the same number. */
+int catalog_lost_add(struct catalog *cat, uint64_t lost)
+{
+	char text[24];
+	uint64_t before;
+	int rc = catalog_lost(cat, &before);
+
+	if (rc || before >= lost)
+		return rc;
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)lost);
+	return catalog_pool_prop_set(cat, LOST, text);
+}
+
+int catalog_lost_clear(struct catalog *cat)
+{
+	return catalog_pool_prop_set(cat, LOST, "0");
+}
+
 #define HISTORY_TEXT_MAX 2000
 
 static int history_task(struct catalog *cat, struct txg_sync *s, void *arg)

@@ -309,6 +309,9 @@ int redo_replay(struct catalog *cat, struct pool *pool, uint64_t *count, uint64_
 	struct replay r = {.cat = cat};
 	int err = ilog_replay(pool, do_record, &r, count, lost);
 
+	/* Before the log that shows it is given up. */
+	if (!err && *lost)
+		err = catalog_lost_add(cat, *lost);
 	if (!err)
 		ilog_start(pool);
 	while (r.targets) {

@@ -118,5 +118,7 @@ void ilog_suspended(struct pool *pool);
  */
 int ilog_replay(struct pool *pool, int (*fn)(void *arg, const void *record, uint32_t len),
 		void *arg, uint64_t *count, uint64_t *lost);
+/* The same without doing anything, of a pool that is open for reading and has no open txg. */
+int ilog_count(struct pool *pool, uint64_t *count, uint64_t *lost);
 
 #endif

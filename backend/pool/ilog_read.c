@@ -294,3 +294,15 @@ int ilog_replay(struct pool *pool, int (*fn)(void *arg, const void *record, uint
 	free(r.buf);
 	return rc;
 }
+
+static int pass_over(void *arg, const void *record, uint32_t len)
+{
+	(void)arg, (void)record, (void)len;
+	return 0;
+}
+
+int ilog_count(struct pool *pool, uint64_t *count, uint64_t *lost)
+{
+	ilog_open(pool, pool->uber.txg + 1);
+	return ilog_replay(pool, pass_over, NULL, count, lost);
+}

@@ -239,6 +239,66 @@ static void what_was_acknowledged_comes_back(void **state)
 	end();
 }
 
+static void heard_finding(void *arg, const struct tarn_finding *finding)
+{
+	(void)arg;
+	assert_int_equal(finding->kind, TARN_FOUND_INTENT_LOG);
+}
+
+/* What tarnck says of the copies before anybody imports them. */
+static struct tarn_check_result check(void)
+{
+	const char *paths[] = {copies[0], copies[1]};
+	struct tarn_check_spec spec = {
+	    .name = FIXTURE_POOL, .paths = paths, .npaths = f.ndevs, .finding = heard_finding};
+	struct tarn_check_result result;
+	struct tarn_error err;
+
+	assert_int_equal(tarn_check(&spec, &result, &err), 0);
+	return result;
+}
+
+static struct tarn_pool_status status_of(struct tarn_engine *engine)
+{
+	struct tarn_pool_status *s, copy;
+
+	assert_int_equal(tarn_pool_status(engine, FIXTURE_POOL, &s), 0);
+	copy = *s;
+	tarn_pool_status_free(s);
+	return copy;
+}
+
+/* It writes nothing and shows the last commit, but says what is missing from that. */
+static void reading_tells_of_the_log(void **state)
+{
+	const char *paths[] = {copies[0]};
+	struct tarn_import_spec spec = {
+	    .name = FIXTURE_POOL, .paths = paths, .npaths = 1, .flags = TARN_READ_ONLY};
+	struct tarn_engine *engine;
+	struct tarn_dataset *ds;
+	struct tarn_error err;
+
+	(void)state;
+	begin(1, false);
+	make_files();
+	copy_devices();
+	assert_int_equal(check().unreplayed, BEGUN + FILES);
+	assert_int_equal(check().findings, 0);
+	assert_int_equal(tarn_engine_create(&f.config, &engine), 0);
+	if (tarn_pool_import(engine, &spec, &err))
+		fail_msg("%s", err.text);
+	assert_int_equal(status_of(engine).unreplayed, BEGUN + FILES);
+	assert_int_equal(tarn_dataset_open(engine, FIXTURE_POOL, NULL, &ds), 0);
+	assert_int_equal(count_files(ds), 0);
+	tarn_dataset_put(ds);
+	tarn_engine_destroy(engine);
+	engine = import(&ds);
+	assert_int_equal(replayed, BEGUN + FILES);
+	assert_int_equal(status_of(engine).unreplayed, 0);
+	done(engine, ds);
+	end();
+}
+
 static void set_sync(const char *value)
 {
 	struct tarn_prop prop = {"sync", value};
@@ -354,6 +414,7 @@ static void damage_is_told_apart_from_the_end(void **state)
 {
 	struct tarn_engine *engine;
 	struct tarn_dataset *ds;
+	struct tarn_error err;
 	uint64_t last;
 
 	(void)state;
@@ -363,9 +424,21 @@ static void damage_is_told_apart_from_the_end(void **state)
 	/* A block each: the tenth from the end is the one of file10. */
 	last = spoil(copies[0], 0, 0);
 	spoil(copies[0], last - 9, last - 9);
+	assert_int_equal(check().unreplayed, BEGUN + FILES - 10);
+	assert_int_equal(check().findings, 1);
 	engine = import(&ds);
 	assert_int_equal(lost, 1);
 	assert_int_equal(count_files(ds), FILES - 10);
+	assert_int_equal(status_of(engine).lost_changes, 1);
+	done(engine, ds);
+	/* It is kept until somebody has seen it. */
+	engine = import(&ds);
+	assert_int_equal(status_of(engine).lost_changes, 1);
+	assert_int_equal(tarn_pool_clear(engine, FIXTURE_POOL, &err), 0);
+	assert_int_equal(status_of(engine).lost_changes, 0);
+	done(engine, ds);
+	engine = import(&ds);
+	assert_int_equal(status_of(engine).lost_changes, 0);
 	done(engine, ds);
 
 	/* A torn end is none. */
@@ -454,6 +527,7 @@ int main(void)
 	    cmocka_unit_test(what_was_acknowledged_comes_back),
 	    cmocka_unit_test(sync_disabled_waits_for_nothing),
 	    cmocka_unit_test(sync_always_makes_writes_durable),
+	    cmocka_unit_test(reading_tells_of_the_log),
 	    cmocka_unit_test(a_replay_happens_once),
 	    cmocka_unit_test(one_good_copy_is_enough),
 	    cmocka_unit_test(damage_is_told_apart_from_the_end),

@@ -161,6 +161,8 @@ static void pool_import(const struct args *args)
 	name = json_object_get_string(first(bus_send(call)));
 	if (has_option(args, 'n'))
 		printf("would import pool '%s'\n", name);
+	else
+		warn_of_lost(name);
 }
 
 static const struct column list_columns[] = {

@@ -14,6 +14,8 @@ void print_groups(const char *pool, struct json_object *groups);
 
 /* tarn pool status, and the pools that tarn pool import finds. */
 void pool_status(const struct args *args);
+/* After an import: says so and ends with 1 if changes that were acknowledged are lost. */
+void warn_of_lost(const char *name);
 void print_candidates(struct json_object *pools);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* What an administrator should know and do in a state; NULL if nothing. */
@@ -100,12 +101,22 @@ static void print_status(struct json_object *pool)
 	struct json_object *groups = json_object_object_get(pool, "groups");
 	struct json_object *logs = json_object_object_get(pool, "logs");
 	struct table *table = table_new(false);
-	uint64_t errors = get_number(pool, "data_errors");
+	uint64_t errors = get_number(pool, "data_errors"), lost = get_number(pool, "lost_changes");
 
 	printf("  pool: %s\n state: %s%s\n", get_text(pool, "name"), get_text(pool, "state"),
 	       get_bool(pool, "read_only") ? " (read-only)" : "");
 	print_advice(pool_advice, get_text(pool, "state"));
 	print_advice(halt_advice, get_text(pool, "halt"));
+	if (lost)
+		printf("\nerrors: at least %" PRIu64
+		       " changes that were acknowledged are lost: the intent "
+		       "log was damaged.\n\t'tarn pool clear' forgets this.\n",
+		       lost);
+	if (get_number(pool, "unreplayed"))
+		printf("\nlog: %" PRIu64
+		       " changes in the intent log are not shown; an import for writing "
+		       "replays them\n",
+		       get_number(pool, "unreplayed"));
 	if (get_bool(pool, "log_dropped"))
 		puts("   log: Imported without a log device that was missing; changes that were\n"
 		     "\tacknowledged last may be lost. 'tarn pool clear' ends this message.");
@@ -136,6 +147,19 @@ static struct json_object *fetch_status(const char *name)
 
 	bus_string(call, name);
 	return json_object_array_get_idx(bus_send(call), 0);
+}
+
+void warn_of_lost(const char *name)
+{
+	uint64_t lost = get_number(fetch_status(name), "lost_changes");
+
+	if (!lost)
+		return;
+	fprintf(stderr,
+		"tarn: pool '%s' is imported, but its intent log was damaged: at least %" PRIu64
+		" changes that were acknowledged are lost ('tarn pool clear' forgets this)\n",
+		name, lost);
+	exit(1);
 }
 
 void pool_status(const struct args *args)

@@ -81,6 +81,8 @@ static void print_summary(const struct tarn_check_result *r)
 	       " bytes read: ",
 	       r->name, r->guid, r->txg, r->uberblocks, r->uberblocks == 1 ? "" : "s", r->datasets,
 	       r->inodes, r->blocks, r->bytes, r->read);
+	if (r->unreplayed)
+		printf("%" PRIu64 " changes in the intent log, ", r->unreplayed);
 	if (r->findings)
 		printf("%" PRIu64 " findings\n", r->findings);
 	else
@@ -145,6 +147,7 @@ static void json_end(const struct tarn_check_result *r, const char *error)
 	add_number(object, "guid", r->guid);
 	add_number(object, "txg", r->txg);
 	add_number(object, "uberblocks", r->uberblocks);
+	add_number(object, "unreplayed", r->unreplayed);
 	add_number(object, "findings", r->findings);
 	add_number(object, "datasets", r->datasets);
 	add_number(object, "inodes", r->inodes);

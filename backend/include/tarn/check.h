@@ -35,6 +35,7 @@ enum tarn_finding_kind {
 	TARN_FOUND_DATASET,   /* names and places of datasets */
 	TARN_FOUND_PROPERTY,
 	TARN_FOUND_CHUNK,       /* records of chunks */
+	TARN_FOUND_INTENT_LOG,  /* acknowledged changes that it had are missing */
 	TARN_FOUND_ALLOC_LOG,   /* it contradicts the bitmaps */
 	TARN_FOUND_LEAK,        /* allocated, but nothing refers to it */
 	TARN_FOUND_UNALLOCATED, /* referenced, but not allocated or freed */
@@ -93,6 +94,7 @@ struct tarn_check_result {
 	uint64_t guid, txg;
 	uint32_t uberblocks; /* checked */
 	uint64_t findings;
+	uint64_t unreplayed;       /* changes in the intent log, which the check does not see */
 	uint64_t datasets, inodes; /* looked at */
 	uint64_t blocks, bytes;    /* that are referenced */
 	uint64_t read;             /* bytes read to verify them, all copies */

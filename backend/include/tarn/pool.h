@@ -131,7 +131,10 @@ struct tarn_pool_status {
 	enum tarn_pool_halt halt;
 	bool log_dropped; /* imported with TARN_DROP_LOG, which was needed; until tarn_pool_clear()
 			   */
-	enum tarn_dev_state state;      /* worst that matters */
+	uint64_t lost_changes;     /* acknowledged ones that the intent log had and a replay did not
+				      find:     at least so many; until tarn_pool_clear() */
+	uint64_t unreplayed;       /* changes in the log of a pool that is imported for reading */
+	enum tarn_dev_state state; /* worst that matters */
 	uint64_t size, allocated, free; /* usable bytes; free = size - allocated */
 	uint64_t freeing;               /* bytes of destroyed datasets still to be freed */
 	uint64_t data_errors;           /* blocks found with no good copy since import */
@@ -150,7 +153,8 @@ void tarn_pool_status_free(struct tarn_pool_status *status);
 int tarn_pool_list(struct tarn_engine *engine, char (**out)[TARN_POOL_NAME_MAX + 1],
 		   uint32_t *count);
 
-/* Resets error counters and log_dropped, and brings faulted devices that answer again back. */
+/* Resets error counters, lost_changes and log_dropped, and brings faulted devices that answer again
+ * back. */
 int tarn_pool_clear(struct tarn_engine *engine, const char *name, struct tarn_error *err);
 
 /*
