@@ -256,7 +256,7 @@ static void put_group(struct out *array, const struct tarn_pool_status *s,
 	struct out_array devices;
 
 	put_open(array, DBUS_TYPE_ARRAY, "{sv}", &dict);
-	put_entry_text(&dict, "kind", group->kind == TARN_GROUP_MIRROR ? "mirror" : "single");
+	put_entry_text(&dict, "kind", tarn_group_kind_name(group->kind));
 	put_entry_text(&dict, "state", state_name(group->state));
 	put_entry_u64(&dict, "size", group->size);
 	put_entry_u64(&dict, "allocated", group->allocated);

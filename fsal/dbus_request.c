@@ -92,22 +92,21 @@ struct tarn_prop *take_props(struct request *rq, uint32_t *n)
 
 static int group_kind(struct request *rq, const char *name, struct tarn_group_spec *group)
 {
-	const char *kind = name;
+	const char *word = name;
 
 	if (!strncmp(name, "log ", 4)) {
 		group->class = TARN_CLASS_LOG;
-		kind += 4;
+		word += 4;
 	}
-	if (!strcmp(kind, "single"))
-		group->kind = TARN_GROUP_SINGLE;
-	else if (!strcmp(kind, "mirror"))
-		group->kind = TARN_GROUP_MIRROR;
-	else
-		return request_fail(rq, -EINVAL,
-				    "unknown kind of group '%s': use single or mirror, or one of "
-				    "these after 'log '",
-				    name);
-	return 0;
+	for (unsigned kind = 0; kind < TARN_GROUP_KINDS; kind++) {
+		group->kind = kind;
+		if (!strcmp(word, tarn_group_kind_name(kind)))
+			return 0;
+	}
+	return request_fail(rq, -EINVAL,
+			    "unknown kind of group '%s': use single, mirror, raidz1, raidz2 or "
+			    "raidz3, or one of the first two after 'log '",
+			    name);
 }
 
 struct tarn_group_spec *take_groups(struct request *rq, uint32_t *n)

@@ -14,6 +14,16 @@
 
 /* ---- shape ---- */
 
+static int wrong_count(const struct tarn_group_spec *spec, struct tarn_error *err)
+{
+	if (spec->kind == TARN_GROUP_MIRROR)
+		return fail(err, -EINVAL, "a mirror has 2 to %d devices, not %u", POOL_MIRROR_MAX,
+			    spec->ndevs);
+	return fail(err, -EINVAL, "a %s has %u to %d devices, not %u",
+		    tarn_group_kind_name(spec->kind), pool_kind_parity(spec->kind) + 1,
+		    POOL_RAIDZ_MAX, spec->ndevs);
+}
+
 static int check_shape(const struct tarn_group_spec *specs, uint32_t n,
 		       const struct pool_group *like, struct tarn_error *err)
 {
@@ -24,10 +34,8 @@ static int check_shape(const struct tarn_group_spec *specs, uint32_t n,
 	for (uint32_t g = 0; g < n && g <= POOL_GROUPS_MAX + POOL_LOGS_MAX; g++) {
 		if (specs[g].kind == TARN_GROUP_SINGLE && specs[g].ndevs != 1)
 			return fail(err, -EINVAL, "a single device stands for itself");
-		if (specs[g].kind == TARN_GROUP_MIRROR &&
-		    (specs[g].ndevs < 2 || specs[g].ndevs > POOL_MIRROR_MAX))
-			return fail(err, -EINVAL, "a mirror has 2 to %d devices, not %u",
-				    POOL_MIRROR_MAX, specs[g].ndevs);
+		if (!pool_kind_fits(specs[g].kind, specs[g].ndevs))
+			return wrong_count(&specs[g], err);
 		if (specs[g].class == TARN_CLASS_LOG && specs[g].kind > TARN_GROUP_MIRROR)
 			return fail(err, -EINVAL, "log devices are single ones or mirrors");
 		ndevs[specs[g].class] += specs[g].ndevs;
@@ -46,7 +54,10 @@ static int check_shape(const struct tarn_group_spec *specs, uint32_t n,
 
 static const char *redundancy(enum tarn_group_kind kind)
 {
-	return kind == TARN_GROUP_MIRROR ? "a mirror" : "a single device";
+	static const char *const texts[] = {"a single device", "a mirror", "a raidz1", "a raidz2",
+					    "a raidz3"};
+
+	return texts[kind];
 }
 
 static int check_same_redundancy(const struct tarn_group_spec *specs, uint32_t n,

@@ -41,7 +41,7 @@ static void put_candidate(const struct scan *scan, const struct label *label,
 			found +=
 			    present(scan, label->pool_guid, label->devs[group->first_dev + i].guid);
 		out->devs_found += found;
-		out->importable &= found > 0;
+		out->importable &= found >= pool_kind_needs(group->kind, group->ndevs);
 	}
 	for (uint32_t i = 0; i < label_log_devs(label); i++)
 		out->devs_found += present(scan, label->pool_guid, label->log_devs[i].guid);

@@ -43,9 +43,11 @@ static void put_group(struct pool *pool, uint32_t index, struct tarn_group_statu
 					  .ndevs = group->ndevs,
 					  .size = space.size,
 					  .allocated = space.allocated,
-					  .state = usable == group->ndevs ? TARN_DEV_ONLINE
-						   : usable               ? TARN_DEV_DEGRADED
-									  : TARN_DEV_FAULTED};
+					  .state = TARN_DEV_FAULTED};
+	if (usable == group->ndevs)
+		out->state = TARN_DEV_ONLINE;
+	else if (usable >= pool_kind_needs(group->kind, group->ndevs))
+		out->state = TARN_DEV_DEGRADED;
 }
 
 /* Of first_dev on: where its devices stand in the status. logs_lock held. */

@@ -22,6 +22,7 @@
 #include "pool/pool.h"
 #include "tree/tree.h"
 
+struct chunk;    /* pool/chunk.h */
 struct refs;     /* space.c */
 struct verifier; /* verify.c */
 
@@ -94,7 +95,7 @@ int refs_new(struct refs **out);
 void refs_free(struct refs *refs);
 /* Marks a block as referenced; reports one that was already. */
 void refs_mark(struct check *c, const struct bp *bp, const struct place *place);
-bool refs_has(struct refs *refs, const struct bp *bp);
+bool refs_has(struct refs *refs, const struct chunk *chunk, const struct bp *bp);
 /* Bytes allocated, but for frees that wait. */
 uint64_t space_total(struct pool *pool);
 /* Referenced and allocated must be the same. */

@@ -190,8 +190,8 @@ static void on_chunk(struct walk *w, uint64_t id, const void *val, uint32_t vlen
 		return;
 	}
 	memcpy(r, val, vlen);
-	if (r->profile == PROFILE_MIRROR && !devices_differ(r))
-		found(w->c, TARN_FOUND_CHUNK, "chunk %llu has two copies on one device",
+	if (r->profile >= PROFILE_MIRROR && !devices_differ(r))
+		found(w->c, TARN_FOUND_CHUNK, "chunk %llu has two columns on one device",
 		      (unsigned long long)id);
 	count_columns(w, r, chunk_find(w->c->pool, id));
 	free(r);
@@ -204,12 +204,12 @@ static void report_columns(struct walk *w)
 
 		if (w->lost_slabs[i])
 			found(w->c, TARN_FOUND_COLUMN,
-			      "%s: the copies of %llu chunks are lost: its slab table does not "
+			      "%s: the columns of %llu chunks are lost: its slab table does not "
 			      "know them",
 			      path, (unsigned long long)w->lost_slabs[i]);
 		if (w->stale[i])
 			found(w->c, TARN_FOUND_COLUMN,
-			      "%s: the copies of %llu chunks have missed writes and are not used",
+			      "%s: the columns of %llu chunks have missed writes and are not used",
 			      path, (unsigned long long)w->stale[i]);
 	}
 }

@@ -69,15 +69,15 @@ static struct chunk_refs *refs_add(struct refs *refs, const struct chunk *chunk)
 void refs_mark(struct check *c, const struct bp *bp, const struct place *place)
 {
 	struct chunk_refs *r = refs_find(c->refs, bp->chunk);
-	const struct chunk *chunk = r ? NULL : chunk_find(c->pool, bp->chunk);
-	uint32_t n = bp_sectors(bp);
+	const struct chunk *chunk = chunk_find(c->pool, bp->chunk);
+	uint32_t n = chunk ? chunk_rows(chunk, bp_sectors(bp)) : 0;
 	char text[128];
 
 	c->result->blocks++;
-	c->result->bytes += (uint64_t)n << SECTOR_SHIFT;
+	c->result->bytes += (uint64_t)bp_sectors(bp) << SECTOR_SHIFT;
 	if (!r && chunk)
 		r = refs_add(c->refs, chunk);
-	if (!r || n > r->sectors || bp->sector > r->sectors - n) {
+	if (!r || !n || n > r->sectors || bp->sector > r->sectors - n) {
 		/* Then no bitmap has it: verify_block() tells that it cannot be read. */
 		if (chunk && !r) {
 			found_at(place, TARN_FOUND_BLOCK,
@@ -93,10 +93,10 @@ void refs_mark(struct check *c, const struct bp *bp, const struct place *place)
 	bitmap_set(r->bits, bp->sector, n);
 }
 
-bool refs_has(struct refs *refs, const struct bp *bp)
+bool refs_has(struct refs *refs, const struct chunk *chunk, const struct bp *bp)
 {
-	struct chunk_refs *r = refs_find(refs, bp->chunk);
-	uint32_t n = bp_sectors(bp);
+	struct chunk_refs *r = refs_find(refs, chunk->id);
+	uint32_t n = chunk_rows(chunk, bp_sectors(bp));
 
 	return r && n <= r->sectors && bp->sector <= r->sectors - n &&
 	       bitmap_all_set(r->bits, bp->sector, n);
@@ -207,16 +207,24 @@ void check_space(struct check *c)
 	alloc_each_deferred(c->pool, clear_deferred, c);
 }
 
+struct total {
+	struct pool *pool;
+	uint64_t bytes;
+};
+
 static void add_run(void *arg, const struct extent *run)
 {
-	*(uint64_t *)arg += (uint64_t)run->count << SECTOR_SHIFT;
+	struct total *total = arg;
+	unsigned width = chunk_data_cols(chunk_find(total->pool, run->chunk));
+
+	total->bytes += (uint64_t)run->count * width << SECTOR_SHIFT;
 }
 
 uint64_t space_total(struct pool *pool)
 {
-	uint64_t allocated = 0, deferred = 0;
+	struct total allocated = {.pool = pool}, deferred = {.pool = pool};
 
 	alloc_each_run(pool, add_run, &allocated);
 	alloc_each_deferred(pool, add_run, &deferred);
-	return allocated - deferred;
+	return allocated.bytes - deferred.bytes;
 }

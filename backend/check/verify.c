@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 /*
- * All copies of a block are read side by side and verified by the work queue; so are many blocks,
- * up to a number of bytes in flight. A block with nothing wrong is forgotten there; others
- * are handed to the checker's thread, which alone reports.
+ * All copies of a block, or all columns of its stripe, are read side by side and verified by the
+ * work queue; so are many blocks, up to a number of bytes in flight. A block with nothing wrong is
+ * forgotten there; others are handed to the checker's thread, which alone reports.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -25,7 +25,11 @@ struct job {
 	bool undecoded; /* a good copy has no good content */
 	atomic_uint left;
 	unsigned ncols;
-	uint64_t bytes; /* of all its buffers */
+	struct stripe stripe; /* parity 0: they are copies */
+	uint32_t col_bytes;
+	uint64_t bytes;       /* of all columns */
+	uint8_t *raw, *fixed; /* the columns; of a stripe, also as they should be */
+	const void *stored;   /* the block, from a good copy or the stripe; NULL: it is lost */
 	struct block_verify cols[];
 };
 
@@ -67,26 +71,48 @@ static uint32_t whole_sectors(uint32_t bytes)
 
 /* ---- in the work queue ---- */
 
-static const struct block_verify *good_copy(const struct job *job)
+static void judge_copies(struct job *job)
 {
+	for (unsigned i = 0; i < job->ncols && !job->stored; i++)
+		if (!job->cols[i].result)
+			job->stored = job->cols[i].buf;
+}
+
+static bool is_block(const void *bp_, const void *stored)
+{
+	const struct bp *bp = bp_;
+	uint8_t sum[32];
+
+	block_checksum(bp->cksum, stored, bp->psize, sum);
+	return !memcmp(sum, bp->sum, sizeof(sum));
+}
+
+/* A column that was read is wrong if it is another than the block and its parity want. */
+static void judge_stripe(struct job *job)
+{
+	uint32_t have = 0, wrong = UINT32_MAX;
+
 	for (unsigned i = 0; i < job->ncols; i++)
 		if (!job->cols[i].result)
-			return &job->cols[i];
-	return NULL;
+			have |= 1u << i;
+	if (stripe_solve(&job->stripe, job->raw, have, is_block, &job->bp, job->fixed, &wrong))
+		job->stored = job->fixed;
+	for (unsigned i = 0; i < job->ncols; i++)
+		if (have & wrong & 1u << i)
+			job->cols[i].result = -EBADMSG;
 }
 
 /* Without memory for it the content is taken to be what the checksum says. */
 static bool decodes(const struct job *job)
 {
-	const struct block_verify *good = good_copy(job);
 	void *content;
 	int rc = 0;
 
-	if (!good || job->bp.comp == COMP_OFF)
+	if (!job->stored || job->bp.comp == COMP_OFF)
 		return true;
 	content = dev_buf_alloc(whole_sectors(job->bp.lsize));
 	if (content)
-		rc = block_decompress(job->bp.comp, good->buf, job->bp.psize, content,
+		rc = block_decompress(job->bp.comp, job->stored, job->bp.psize, content,
 				      job->bp.lsize);
 	free(content);
 	return !rc;
@@ -97,7 +123,7 @@ static bool all_good(const struct job *job)
 	for (unsigned i = 0; i < job->ncols; i++)
 		if (job->cols[i].result && job->cols[i].result != -ENODEV)
 			return false;
-	return good_copy(job) && !job->undecoded && !job->error;
+	return job->stored && !job->undecoded && !job->error;
 }
 
 static void column_done(struct block_verify *col)
@@ -107,9 +133,14 @@ static void column_done(struct block_verify *col)
 
 	if (atomic_fetch_sub(&job->left, 1) != 1)
 		return;
+	if (job->stripe.parity)
+		judge_stripe(job);
+	else
+		judge_copies(job);
 	job->undecoded = !decodes(job);
-	for (unsigned i = 0; i < job->ncols; i++)
-		free(job->cols[i].buf);
+	free(job->raw);
+	free(job->fixed);
+	job->raw = job->fixed = NULL;
 	pthread_mutex_lock(&v->lock);
 	v->bytes -= job->bytes;
 	v->blocks--;
@@ -131,8 +162,11 @@ static void report_copy(struct check *c, const struct job *job, unsigned col, co
 	int rc = job->cols[col].result;
 
 	found_at(
-	    &job->place, TARN_FOUND_COPY, "the copy of block %s on %s at byte %llu %s%s", block,
-	    c->pool->devs[chunk->cols[col].dev].path,
+	    &job->place, TARN_FOUND_COPY, "the %s of block %s on %s at byte %llu %s%s",
+	    !job->stripe.parity      ? "copy"
+	    : col < job->stripe.data ? "data"
+				     : "parity",
+	    block, c->pool->devs[chunk->cols[col].dev].path,
 	    (unsigned long long)chunk_offset(c->pool, chunk, col, job->bp.sector),
 	    rc == -EBADMSG ? "is damaged" : "can't be read: ", rc == -EBADMSG ? "" : strerror(-rc));
 }
@@ -142,8 +176,10 @@ static void report_job(struct check *c, const struct job *job)
 	char block[128];
 
 	bp_print(&job->bp, block);
-	if (!good_copy(job)) {
-		found_at(&job->place, TARN_FOUND_BLOCK, "no copy of block %s is good%s", block,
+	if (!job->stored) {
+		found_at(&job->place, TARN_FOUND_BLOCK, "%s block %s %s%s",
+			 job->stripe.parity ? "too much of" : "no copy of", block,
+			 job->stripe.parity ? "is lost" : "is good",
 			 job->error ? "; what lies below it is lost" : "");
 		return;
 	}
@@ -203,33 +239,37 @@ void verify_wait(struct check *c)
 }
 
 static struct job *job_new(struct check *c, const struct bp *bp, const struct place *place,
-			   int error, unsigned ncols)
+			   int error, const struct chunk *chunk)
 {
-	struct job *job = calloc(1, sizeof(*job) + ncols * sizeof(job->cols[0]));
-	uint32_t bytes = whole_sectors(bp->psize);
-	bool memory = job;
+	struct job *job = calloc(1, sizeof(*job) + chunk->ncols * sizeof(job->cols[0]));
 
-	for (unsigned i = 0; memory && i < ncols; i++) {
-		job->cols[i] = (struct block_verify){.bp = *bp,
-						     .column = i,
-						     .buf = dev_buf_alloc(bytes),
-						     .done = column_done,
-						     .owner = job};
-		memory = job->cols[i].buf;
-	}
-	if (!memory) {
-		for (unsigned i = 0; job && i < ncols; i++)
-			free(job->cols[i].buf);
-		free(job);
+	if (!job)
 		return NULL;
-	}
 	job->v = c->verify;
 	job->bp = *bp;
 	job->place = *place;
 	job->error = error;
-	job->ncols = ncols;
-	job->bytes = (uint64_t)bytes * ncols;
-	atomic_init(&job->left, ncols);
+	job->ncols = chunk->ncols;
+	job->col_bytes = chunk_rows(chunk, bp_sectors(bp)) << SECTOR_SHIFT;
+	job->bytes = (uint64_t)job->col_bytes * job->ncols;
+	atomic_init(&job->left, job->ncols);
+	job->raw = dev_buf_alloc(job->bytes);
+	if (chunk_parity(chunk)) {
+		job->stripe = chunk_stripe(chunk, bp->psize);
+		job->fixed = dev_buf_alloc(job->bytes);
+	}
+	if (!job->raw || (chunk_parity(chunk) && !job->fixed)) {
+		free(job->raw);
+		free(job->fixed);
+		free(job);
+		return NULL;
+	}
+	for (unsigned i = 0; i < job->ncols; i++)
+		job->cols[i] = (struct block_verify){.bp = *bp,
+						     .column = i,
+						     .buf = job->raw + (size_t)i * job->col_bytes,
+						     .done = column_done,
+						     .owner = job};
 	return job;
 }
 
@@ -240,13 +280,13 @@ void verify_block(struct check *c, const struct bp *bp, const struct place *plac
 	char block[128];
 
 	tell_progress(c);
-	if (c->verified && refs_has(c->verified, bp) && !error)
+	if (chunk && c->verified && refs_has(c->verified, chunk, bp) && !error)
 		return;
-	if (!chunk || bp_sectors(bp) > chunk->sectors) {
+	if (!chunk || chunk_rows(chunk, bp_sectors(bp)) > chunk->sectors) {
 		found_at(place, TARN_FOUND_BLOCK, "block %s lies in no chunk", bp_print(bp, block));
 		return;
 	}
-	job = job_new(c, bp, place, error, chunk->ncols);
+	job = job_new(c, bp, place, error, chunk);
 	if (!job) {
 		found_at(place, TARN_FOUND_BLOCK, "block %s can't be read: out of memory",
 			 bp_print(bp, block));

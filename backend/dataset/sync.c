@@ -243,7 +243,7 @@ static int make_log(struct catalog *cat, struct txg_sync *s)
 	if (ilog_extents(s->pool, extents))
 		return 0;
 	while (n < wanted &&
-	       !alloc_run(s, BLOCK_META, ILOG_EXTENT_SECTORS, &chunk, &extents[n].sector)) {
+	       !alloc_copies(s, BLOCK_META, ILOG_EXTENT_SECTORS, &chunk, &extents[n].sector)) {
 		extents[n].chunk = chunk->id;
 		extents[n++].count = ILOG_EXTENT_SECTORS;
 	}

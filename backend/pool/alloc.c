@@ -66,6 +66,12 @@ void extents_free(struct extents *list)
 
 /* ---- one chunk's bitmap ---- */
 
+/* Columns of data of a chunk over the whole group. */
+static uint32_t group_data(const struct pool_group *g)
+{
+	return pool_kind_parity(g->kind) ? g->ndevs - pool_kind_parity(g->kind) : 1;
+}
+
 /* Changing it needs the bits themselves; the packed form was checked when it came. */
 void space_unpack(struct chunk_space *cs)
 {
@@ -107,12 +113,13 @@ void space_mark(struct alloc *a, struct chunk_space *cs, uint32_t sector, uint32
 	(set ? bitmap_set : bitmap_clear)(cs->bits, sector, n);
 	if (set) {
 		/* Until alloc_refresh() reservations see less, never more than there is. */
-		atomic_fetch_sub(&a->free, n);
-		atomic_fetch_add(&a->used, n);
+		atomic_fetch_sub(&a->free, n * cs->width);
+		atomic_fetch_sub(&a->small, n);
+		atomic_fetch_add(&a->used, n * cs->width);
 	}
 	for (uint32_t at = sector, left = n; left;) {
-		uint16_t *window = &cs->windows[at / WINDOW];
-		uint32_t piece = WINDOW - at % WINDOW < left ? WINDOW - at % WINDOW : left;
+		uint16_t *window = &cs->windows[at / cs->window];
+		uint32_t room = cs->window - at % cs->window, piece = room < left ? room : left;
 
 		if (!*window && set) {
 			cs->free_windows--;
@@ -128,7 +135,8 @@ void space_mark(struct alloc *a, struct chunk_space *cs, uint32_t sector, uint32
 		left -= piece;
 	}
 	cs->used = set ? cs->used + n : cs->used - n;
-	g->used = set ? g->used + n : g->used - n;
+	g->used = set ? g->used + n * cs->width : g->used - n * cs->width;
+	g->free_bits = set ? g->free_bits - n : g->free_bits + n;
 	if (was_empty != !cs->used)
 		set_empty(a, cs, !was_empty);
 	if (!set)
@@ -153,21 +161,51 @@ static void space_checked(struct alloc *a, struct chunk_space *cs)
 	a->nunchecked--;
 }
 
-struct chunk_space *space_add(struct alloc *a, struct chunk *chunk)
+/* What the chunk's slabs could give in one over the whole group, less what it gives. */
+static uint64_t chunk_overhead(const struct pool *pool, const struct chunk *c)
 {
+	const struct pool_group *g = &pool->groups[c->group];
+	uint64_t could = (uint64_t)c->ncols * c->sectors * group_data(g) / g->ndevs;
+	uint64_t gives = (uint64_t)c->sectors * chunk_data_cols(c);
+
+	return could > gives ? could - gives : 0;
+}
+
+/* All that a group counts of its chunks, but what is used; sign: 1 or -1. */
+static void group_count(struct pool *pool, const struct chunk_space *cs, int sign)
+{
+	struct group_space *g = &pool->alloc->groups[cs->chunk->group];
+
+	g->sectors += (uint64_t)sign * cs->chunk->sectors * cs->width;
+	g->free_bits += (uint64_t)sign * cs->chunk->sectors;
+	g->free_windows += (uint64_t)sign * cs->free_windows;
+	g->overhead += (uint64_t)sign * chunk_overhead(pool, cs->chunk);
+}
+
+/* A power of two, so that a chunk consists of them. */
+static uint32_t window_bits(uint32_t width)
+{
+	uint32_t bits = WINDOW;
+
+	while (bits / 2 * width >= WINDOW)
+		bits /= 2;
+	return bits;
+}
+
+struct chunk_space *space_add(struct pool *pool, struct chunk *chunk)
+{
+	struct alloc *a = pool->alloc;
 	struct chunk_space *cs = mem_zalloc(sizeof(*cs));
-	struct group_space *g = &a->groups[chunk->group];
 
 	cs->chunk = chunk;
-	cs->windows = mem_zalloc(chunk->sectors / WINDOW * sizeof(*cs->windows));
-	cs->free_windows = chunk->sectors / WINDOW;
+	cs->width = chunk_data_cols(chunk);
+	cs->window = window_bits(cs->width);
+	cs->windows = mem_zalloc(chunk->sectors / cs->window * sizeof(*cs->windows));
+	cs->free_windows = chunk->sectors / cs->window;
 	cs->misfit = UINT32_MAX;
 	cs->bits = mem_zalloc(chunk->sectors / 8);
-	TAILQ_INSERT_TAIL(&g->chunks, cs, group_link);
-	g->sectors += chunk->sectors;
-	g->free_windows += cs->free_windows;
-	if (chunk->profile == PROFILE_DUP)
-		g->overhead += chunk->sectors;
+	TAILQ_INSERT_TAIL(&a->groups[chunk->group].chunks, cs, group_link);
+	group_count(pool, cs, 1);
 	set_empty(a, cs, true);
 	chunk->space = cs;
 	return cs;
@@ -184,19 +222,56 @@ static void space_free(struct chunk_space *cs)
 
 /* ---- groups ---- */
 
-/* Slabs that a chunk's column could still get: of a mirror, on each usable device. */
-static uint32_t group_slabs(const struct pool *pool, uint32_t group)
+/* What the group's usable devices have left. */
+struct slabs_left {
+	uint32_t devs;  /* usable ones, */
+	uint32_t open;  /* of those with a free slab */
+	uint32_t least; /* free slabs of one */
+	uint64_t total; /* free slabs */
+};
+
+static struct slabs_left slabs_left(const struct pool *pool, uint32_t group)
 {
 	const struct pool_group *g = &pool->groups[group];
-	uint32_t least = UINT32_MAX;
+	struct slabs_left left = {.least = UINT32_MAX};
 
 	for (uint32_t i = 0; i < g->ndevs; i++) {
 		const struct pool_dev *dev = &pool->devs[g->first_dev + i];
+		uint32_t n = slab_free_count(dev);
 
-		if (pool_dev_usable(dev) && slab_free_count(dev) < least)
-			least = slab_free_count(dev);
+		if (!pool_dev_usable(dev))
+			continue;
+		left.devs++;
+		left.open += n > 0;
+		left.total += n;
+		left.least = n < left.least ? n : left.least;
 	}
-	return least == UINT32_MAX ? 0 : least;
+	if (!left.devs)
+		left.least = 0;
+	return left;
+}
+
+/* Columns of data that a new chunk over all usable devices has; 1: it holds copies. */
+static uint32_t data_left(const struct pool_group *g, const struct slabs_left *left)
+{
+	uint32_t parity = pool_kind_parity(g->kind);
+
+	return parity && left->devs > parity ? left->devs - parity : 1;
+}
+
+/* Slabs' worth of data that the free ones give: of a mirror, one for each that all devices have.
+   With parity all count, but for the last ones, which may be too few for a chunk of any shape. */
+static uint64_t group_slabs(const struct pool *pool, uint32_t group)
+{
+	const struct pool_group *g = &pool->groups[group];
+	struct slabs_left left = slabs_left(pool, group);
+	uint32_t parity = pool_kind_parity(g->kind);
+	uint64_t n;
+
+	if (data_left(g, &left) == 1)
+		return left.least;
+	n = left.total * data_left(g, &left) / left.devs;
+	return n > parity ? n - parity : 0;
 }
 
 static uint32_t slab_sectors(const struct pool *pool, uint32_t group)
@@ -204,6 +279,7 @@ static uint32_t slab_sectors(const struct pool *pool, uint32_t group)
 	return 1u << (pool->groups[group].slab_shift - SECTOR_SHIFT);
 }
 
+/* Of each device. */
 static uint32_t group_total_slabs(const struct pool *pool, uint32_t group)
 {
 	const struct pool_group *g = &pool->groups[group];
@@ -216,23 +292,45 @@ static uint32_t group_total_slabs(const struct pool *pool, uint32_t group)
 	return least;
 }
 
-static bool group_usable(const struct pool *pool, uint32_t group)
+static uint64_t group_size(const struct pool *pool, uint32_t group)
 {
-	const struct pool_group *g = &pool->groups[group];
-
-	for (uint32_t i = 0; i < g->ndevs; i++) {
-		if (pool_dev_usable(&pool->devs[g->first_dev + i]))
-			return true;
-	}
-	return false;
+	return (uint64_t)group_total_slabs(pool, group) * slab_sectors(pool, group) *
+	       group_data(&pool->groups[group]);
 }
 
 static uint64_t group_free(struct pool *pool, uint32_t group)
 {
 	const struct group_space *g = &pool->alloc->groups[group];
 
-	return (uint64_t)group_slabs(pool, group) * slab_sectors(pool, group) + g->sectors -
-	       g->used;
+	return group_slabs(pool, group) * slab_sectors(pool, group) + g->sectors - g->used;
+}
+
+/* Of that, what whole windows hold of the largest blocks. */
+static uint64_t group_large(struct pool *pool, uint32_t group)
+{
+	const struct pool_group *g = &pool->groups[group];
+	struct slabs_left left = slabs_left(pool, group);
+	uint32_t width = data_left(g, &left);
+	uint64_t bits = group_slabs(pool, group) / width * slab_sectors(pool, group);
+
+	return (bits / window_bits(width) + pool->alloc->groups[group].free_windows) * WINDOW;
+}
+
+/* Blocks of one sector that find room, as copies or in a row of their own. */
+static uint64_t group_small(struct pool *pool, uint32_t group)
+{
+	uint32_t parity = pool_kind_parity(pool->groups[group].kind);
+	uint64_t slabs =
+	    parity ? slabs_left(pool, group).total / (parity + 1) : group_slabs(pool, group);
+
+	return slabs * slab_sectors(pool, group) + pool->alloc->groups[group].free_bits;
+}
+
+/* Sectors that one sector may cost: metadata on a single device is there twice, a small block in a
+   parity group as copies. */
+static unsigned group_cost(const struct pool_group *g)
+{
+	return g->kind == TARN_GROUP_SINGLE ? 2 : pool_kind_parity(g->kind) + 1;
 }
 
 static uint32_t pool_ngroups(const struct pool *pool)
@@ -244,28 +342,29 @@ static uint32_t pool_ngroups(const struct pool *pool)
 void alloc_refresh(struct pool *pool)
 {
 	struct alloc *a = pool->alloc;
-	uint64_t free = 0, large = 0, size = 0, used = 0;
-	bool dup = false;
+	uint64_t free = 0, large = 0, small = 0, size = 0, used = 0;
+	unsigned cost = 1;
 
 	for (uint32_t i = 0; i < pool_ngroups(pool); i++) {
 		const struct group_space *g = &a->groups[i];
-		uint64_t sectors = slab_sectors(pool, i);
 
-		size += group_total_slabs(pool, i) * sectors;
+		size += group_size(pool, i);
 		used += g->used + g->overhead;
-		dup |= pool->groups[i].kind == TARN_GROUP_SINGLE;
-		if (!group_usable(pool, i))
+		if (group_cost(&pool->groups[i]) > cost)
+			cost = group_cost(&pool->groups[i]);
+		if (!pool_group_usable(pool, i, NULL))
 			continue;
 		free += group_free(pool, i);
-		large += group_slabs(pool, i) * sectors + g->free_windows * WINDOW;
+		large += group_large(pool, i);
+		small += group_small(pool, i);
 	}
 	atomic_store(&a->free, free);
 	atomic_store(&a->large, large);
+	atomic_store(&a->small, small);
 	atomic_store(&a->size, size);
 	atomic_store(&a->used, used - a->deferred_sectors);
 	atomic_store(&a->deferred, a->deferred_sectors);
-	/* A block of metadata on a single device takes its sectors twice. */
-	atomic_store(&a->cost, dup ? 2 : 1);
+	atomic_store(&a->cost, cost);
 }
 
 void alloc_grown(struct pool *pool)
@@ -278,11 +377,10 @@ void alloc_grown(struct pool *pool)
 void pool_group_space(struct pool *pool, uint32_t group, struct pool_space *out)
 {
 	struct alloc *a = pool->alloc;
-	uint64_t size = group_total_slabs(pool, group) * (uint64_t)slab_sectors(pool, group);
 
 	pthread_mutex_lock(&a->lock);
 	*out = (struct pool_space){
-	    .size = size * SECTOR_SIZE,
+	    .size = group_size(pool, group) * SECTOR_SIZE,
 	    .allocated = (a->groups[group].used + a->groups[group].overhead) * SECTOR_SIZE,
 	};
 	pthread_mutex_unlock(&a->lock);
@@ -329,8 +427,16 @@ enum effort {
 	EFFORTS
 };
 
+/* Nothing better can be had. A mirror whose devices are away goes on in its chunks; a parity group
+   makes new ones over those that are left. */
 static bool chunk_healthy(const struct pool *pool, const struct chunk *c)
 {
+	if (pool_kind_parity(pool->groups[c->group].kind)) {
+		uint32_t devs = slabs_left(pool, c->group).devs;
+		uint32_t best = chunk_parity(c) || c->ncols < devs ? c->ncols : devs;
+
+		return chunk_good_cols(pool, c) >= best;
+	}
 	for (unsigned i = 0; i < c->ncols; i++) {
 		if (!atomic_load(&c->cols[i].stale) &&
 		    !pool_dev_usable(&pool->devs[c->cols[i].dev]))
@@ -341,38 +447,68 @@ static bool chunk_healthy(const struct pool *pool, const struct chunk *c)
 
 static bool chunk_writable(const struct pool *pool, const struct chunk *c)
 {
-	for (unsigned i = 0; i < c->ncols; i++) {
-		if (chunk_col_good(pool, c, i))
-			return true;
-	}
-	return false;
+	return chunk_good_cols(pool, c) >= chunk_data_cols(c);
 }
 
-static bool may_use(const struct pool *pool, const struct chunk_space *cs, enum block_class class,
-		    uint32_t n, enum effort effort)
+static enum shape shape_of(const struct chunk *c)
+{
+	return chunk_parity(c) ? SHAPE_ROWS : SHAPE_COPIES;
+}
+
+/* Which takes fewer sectors of the devices. */
+static enum shape best_shape(const struct pool *pool, uint32_t group, uint32_t sectors)
+{
+	const struct pool_group *g = &pool->groups[group];
+	uint32_t parity = pool_kind_parity(g->kind), data;
+	struct slabs_left left;
+
+	if (!parity)
+		return SHAPE_COPIES;
+	left = slabs_left(pool, group);
+	data = data_left(g, &left);
+	if (data == 1 || sectors * (parity + 1) < (sectors + data - 1) / data * (data + parity))
+		return SHAPE_COPIES;
+	return SHAPE_ROWS;
+}
+
+/* A block as the allocator sees it in one group. */
+struct want {
+	enum block_class class;
+	enum shape shape;
+	uint32_t sectors;
+};
+
+static uint32_t bits_of(const struct chunk_space *cs, uint32_t sectors)
+{
+	return (sectors + cs->width - 1) / cs->width;
+}
+
+static bool may_use(const struct pool *pool, const struct chunk_space *cs, const struct want *w,
+		    enum effort effort)
 {
 	const struct chunk *c = cs->chunk;
+	uint32_t n = bits_of(cs, w->sectors);
 
-	if (n >= cs->misfit || c->sectors - cs->used < n)
+	if (shape_of(c) != w->shape || n >= cs->misfit || c->sectors - cs->used < n)
 		return false;
-	if (c->class != class && effort < EFFORT_ANY)
+	if (c->class != w->class && effort < EFFORT_ANY)
 		return false;
-	if (effort == EFFORT_LONG && cs->free_windows * 4 < c->sectors / WINDOW)
+	if (effort == EFFORT_LONG && cs->free_windows * 4 < c->sectors / cs->window)
 		return false;
 	return (effort >= EFFORT_LAST || chunk_healthy(pool, c)) && chunk_writable(pool, c);
 }
 
 /* Large runs go where most whole windows are; small ones where they break the fewest, unless
    there is plenty. */
-static struct chunk_space *choose_chunk(struct pool *pool, uint32_t group, enum block_class class,
-					uint32_t n, enum effort effort)
+static struct chunk_space *choose_chunk(struct pool *pool, uint32_t group, const struct want *w,
+					enum effort effort)
 {
 	struct chunk_space *best = NULL, *cs;
-	bool fewest = n <= SMALL_RUN && effort > EFFORT_LONG;
+	bool fewest = w->sectors <= SMALL_RUN && effort > EFFORT_LONG;
 
 	TAILQ_FOREACH(cs, &pool->alloc->groups[group].chunks, group_link)
 	{
-		if (!may_use(pool, cs, class, n, effort))
+		if (!may_use(pool, cs, w, effort))
 			continue;
 		if (!best || (fewest ? cs->free_windows < best->free_windows
 				     : cs->free_windows > best->free_windows))
@@ -381,38 +517,59 @@ static struct chunk_space *choose_chunk(struct pool *pool, uint32_t group, enum 
 	return best;
 }
 
-/* Slabs that data leaves to metadata, which wants two at a time on a single device. */
+/* Slabs of each device that data leaves to metadata, which wants two at a time on a single device,
+   and some of the devices only where there is parity. */
 static uint32_t slab_reserve(const struct pool *pool, uint32_t group)
 {
+	const struct pool_group *g = &pool->groups[group];
 	uint32_t total = group_total_slabs(pool, group), n = total / 64;
+	uint32_t parity = pool_kind_parity(g->kind);
 
-	return n > 4 ? n : total / 4 < 4 ? total / 4 : 4;
+	n = n > 4 ? n : total / 4 < 4 ? total / 4 : 4;
+	return parity ? n * (parity + 1) / g->ndevs + 1 : n;
 }
 
-static struct chunk_space *new_chunk(struct txg_sync *s, uint32_t group, enum block_class class,
+/* The profile of a new chunk; false if there are too few slabs for it. */
+static bool new_profile(const struct pool *pool, uint32_t group, const struct want *w,
+			enum effort effort, enum chunk_profile *out)
+{
+	const struct pool_group *g = &pool->groups[group];
+	struct slabs_left left = slabs_left(pool, group);
+	uint32_t parity = pool_kind_parity(g->kind), needs;
+
+	if (w->class == BLOCK_DATA && effort < EFFORT_LAST &&
+	    left.least <= slab_reserve(pool, group))
+		return false;
+	*out = PROFILE_MIRROR;
+	if (parity && w->shape == SHAPE_ROWS) {
+		*out = PROFILE_PARITY1 + parity - 1;
+		/* In the end over fewer devices. */
+		needs = effort < EFFORT_LAST ? left.devs : 0;
+		return left.open >= needs && left.open >= parity + 2;
+	}
+	if (parity)
+		return left.open && left.open >= (left.devs < parity + 1 ? left.devs : parity + 1);
+	if (g->kind == TARN_GROUP_MIRROR)
+		return left.least >= 1;
+	/* Metadata with one copy is better than none. */
+	*out = w->class == BLOCK_META && (left.least > 1 || effort < EFFORT_LAST) ? PROFILE_DUP
+										  : PROFILE_SINGLE;
+	return left.least >= *out;
+}
+
+static struct chunk_space *new_chunk(struct txg_sync *s, uint32_t group, const struct want *w,
 				     enum effort effort)
 {
-	struct pool *pool = s->pool;
-	bool mirror = pool->groups[group].kind == TARN_GROUP_MIRROR;
-	enum chunk_profile profile = mirror                ? PROFILE_MIRROR
-				     : class == BLOCK_META ? PROFILE_DUP
-							   : PROFILE_SINGLE;
-	uint32_t slabs = group_slabs(pool, group);
+	enum chunk_profile profile;
 	struct chunk_space *cs;
 	struct chunk *chunk;
 
-	/* Metadata with one copy is better than none. */
-	if (profile == PROFILE_DUP && slabs == 1 && effort >= EFFORT_LAST)
-		profile = PROFILE_SINGLE;
-	if (slabs < (profile == PROFILE_DUP ? 2 : 1))
+	if (!new_profile(s->pool, group, w, effort, &profile) ||
+	    chunk_new(s, group, profile, w->class, &chunk))
 		return NULL;
-	if (class == BLOCK_DATA && effort < EFFORT_LAST && slabs <= slab_reserve(pool, group))
-		return NULL;
-	if (chunk_new(s, group, profile, class, &chunk))
-		return NULL;
-	cs = space_add(pool->alloc, chunk);
+	cs = space_add(s->pool, chunk);
 	cs->made = s->txg;
-	alloc_refresh(pool);
+	alloc_refresh(s->pool);
 	return cs;
 }
 
@@ -435,42 +592,62 @@ static bool take_run(struct alloc *a, struct chunk_space *cs, uint32_t n, uint32
 }
 
 /* Also the chunk that the class goes on with in this group. */
-static struct chunk_space *run_in_group(struct txg_sync *s, uint32_t group, enum block_class class,
-					uint32_t n, enum effort effort, uint32_t *sector)
+static struct chunk_space *run_in_group(struct txg_sync *s, uint32_t group, const struct want *w,
+					enum effort effort, uint32_t *sector)
 {
 	struct alloc *a = s->pool->alloc;
-	struct group_space *g = &a->groups[group];
-	struct chunk_space *cs = g->current[class];
+	struct chunk_space **current = &a->groups[group].current[w->class][w->shape];
+	struct chunk_space *cs = *current;
 	bool made = false;
 
 	if (cs && chunk_healthy(s->pool, cs->chunk) && chunk_writable(s->pool, cs->chunk) &&
-	    n < cs->misfit && take_run(a, cs, n, sector))
+	    bits_of(cs, w->sectors) < cs->misfit &&
+	    take_run(a, cs, bits_of(cs, w->sectors), sector))
 		return cs;
 	while (!made) {
-		cs = choose_chunk(s->pool, group, class, n, effort);
+		cs = choose_chunk(s->pool, group, w, effort);
 		if (!cs && effort != EFFORT_FIT) {
-			cs = new_chunk(s, group, class, effort);
+			cs = new_chunk(s, group, w, effort);
 			made = true;
 		}
 		if (!cs)
 			break;
-		if (take_run(a, cs, n, sector)) {
-			g->current[class] = cs;
+		if (take_run(a, cs, bits_of(cs, w->sectors), sector)) {
+			*current = cs;
 			return cs;
 		}
 	}
 	return NULL;
 }
 
-static struct chunk_space *find_run(struct txg_sync *s, enum block_class class, uint32_t n,
-				    uint32_t *sector)
+/* In the better shape, or in the other one: a small block takes rows before it takes what is kept
+   back, a large one is copied when nothing else is left. */
+static struct chunk_space *run_in_shape(struct txg_sync *s, uint32_t group, enum block_class class,
+					uint32_t sectors, enum effort effort, uint32_t *sector)
+{
+	enum shape best = best_shape(s->pool, group, sectors);
+	struct want w = {.class = class, .shape = best, .sectors = sectors};
+	struct chunk_space *cs = run_in_group(s, group, &w, effort, sector);
+
+	if (cs || !pool_kind_parity(s->pool->groups[group].kind) ||
+	    effort < (best == SHAPE_COPIES ? EFFORT_FIT : EFFORT_ANY))
+		return cs;
+	w.shape = best == SHAPE_COPIES ? SHAPE_ROWS : SHAPE_COPIES;
+	return run_in_group(s, group, &w, effort, sector);
+}
+
+static struct chunk_space *find_run(struct txg_sync *s, enum block_class class, uint32_t sectors,
+				    bool copies, uint32_t *sector)
 {
 	uint32_t first = pick_group(s->pool), ngroups = pool_ngroups(s->pool);
+	struct want w = {.class = class, .shape = SHAPE_COPIES, .sectors = sectors};
 
 	for (enum effort effort = 0; effort < EFFORTS; effort++) {
 		for (uint32_t i = 0; i < ngroups; i++) {
+			uint32_t group = (first + i) % ngroups;
 			struct chunk_space *cs =
-			    run_in_group(s, (first + i) % ngroups, class, n, effort, sector);
+			    copies ? run_in_group(s, group, &w, effort, sector)
+				   : run_in_shape(s, group, class, sectors, effort, sector);
 
 			if (cs)
 				return cs;
@@ -479,43 +656,75 @@ static struct chunk_space *find_run(struct txg_sync *s, enum block_class class, 
 	return NULL;
 }
 
-int alloc_run(struct txg_sync *s, enum block_class class, uint32_t count, struct chunk **chunk,
-	      uint32_t *sector)
+static int take(struct txg_sync *s, enum block_class class, uint32_t sectors, bool copies,
+		struct chunk **chunk, uint32_t *sector)
 {
 	struct alloc *a = s->pool->alloc;
 	struct chunk_space *cs;
 
 	pthread_mutex_lock(&a->lock);
-	cs = find_run(s, class, count, sector);
+	cs = find_run(s, class, sectors, copies, sector);
 	if (cs) {
+		uint32_t n = bits_of(cs, sectors);
+
 		*chunk = cs->chunk;
-		a->groups[cs->chunk->group].credit -= count;
+		a->groups[cs->chunk->group].credit -= n * cs->width;
 		if (!cs->touched) {
 			cs->touched = true;
 			SLIST_INSERT_HEAD(&a->touched, cs, touched_link);
 		}
-		extents_add(&cs->allocs, cs->chunk->id, *sector, count);
+		extents_add(&cs->allocs, cs->chunk->id, *sector, n);
 		space_changed(a, cs, a->released_txg + 1);
 	}
 	pthread_mutex_unlock(&a->lock);
 	return cs ? 0 : -ENOSPC;
 }
 
+int alloc_run(struct txg_sync *s, enum block_class class, uint32_t sectors, struct chunk **chunk,
+	      uint32_t *sector)
+{
+	return take(s, class, sectors, false, chunk, sector);
+}
+
+int alloc_copies(struct txg_sync *s, enum block_class class, uint32_t sectors, struct chunk **chunk,
+		 uint32_t *sector)
+{
+	return take(s, class, sectors, true, chunk, sector);
+}
+
+static void prepare_shape(struct txg_sync *s, uint32_t group, enum shape shape)
+{
+	const struct chunk_space *cs = s->pool->alloc->groups[group].current[BLOCK_META][shape];
+	uint32_t slab = slab_sectors(s->pool, group);
+	struct want w = {.class = BLOCK_META, .shape = shape};
+
+	if (!cs)
+		return;
+	w.sectors = slab / 4 < 1024 ? slab / 4 : 1024;
+	/* An empty chunk is found by choose_chunk() when the current one is full. */
+	if (cs->chunk->sectors - cs->used < bits_of(cs, w.sectors) &&
+	    !choose_chunk(s->pool, group, &w, EFFORT_LONG))
+		new_chunk(s, group, &w, EFFORT_LONG);
+}
+
 void alloc_prepare_tail(struct txg_sync *s)
 {
-	struct alloc *a = s->pool->alloc;
-	const struct chunk_space *cs;
-	uint32_t group, want;
+	uint32_t group;
 
-	pthread_mutex_lock(&a->lock);
+	pthread_mutex_lock(&s->pool->alloc->lock);
 	group = pick_group(s->pool);
-	cs = a->groups[group].current[BLOCK_META];
-	want = slab_sectors(s->pool, group) / 4 < 1024 ? slab_sectors(s->pool, group) / 4 : 1024;
-	/* An empty chunk is found by choose_chunk() when the current one is full. */
-	if (cs && cs->chunk->sectors - cs->used < want &&
-	    !choose_chunk(s->pool, group, BLOCK_META, want, EFFORT_LONG))
-		new_chunk(s, group, BLOCK_META, EFFORT_LONG);
-	pthread_mutex_unlock(&a->lock);
+	prepare_shape(s, group, SHAPE_COPIES);
+	prepare_shape(s, group, SHAPE_ROWS);
+	pthread_mutex_unlock(&s->pool->alloc->lock);
+}
+
+static bool is_current(const struct group_space *g, const struct chunk_space *cs)
+{
+	for (unsigned class = BLOCK_DATA; class <= BLOCK_META; class ++) {
+		if (cs == g->current[class][shape_of(cs->chunk)])
+			return true;
+	}
+	return false;
 }
 
 struct chunk *alloc_take_empty(struct txg_sync *s)
@@ -531,21 +740,18 @@ struct chunk *alloc_take_empty(struct txg_sync *s)
 		struct group_space *g = &a->groups[cs->chunk->group];
 
 		/* One that was made in this txg is about to be used. */
-		if (cs->touched || cs->made == s->txg || cs == g->current[BLOCK_DATA] ||
-		    cs == g->current[BLOCK_META])
+		if (cs->touched || cs->made == s->txg || is_current(g, cs))
 			continue;
 		/* Its slabs are nobody's for some commits. */
-		if (group_usable(s->pool, cs->chunk->group) &&
-		    !reserve_spares(a, cs->chunk->sectors, (uint64_t)cs->free_windows * WINDOW))
+		if (pool_group_usable(s->pool, cs->chunk->group, NULL) &&
+		    !reserve_spares(a, cs->chunk->sectors * cs->width, cs->chunk->sectors,
+				    (uint64_t)cs->free_windows * WINDOW))
 			break;
 		chunk = cs->chunk;
 		space_checked(a, cs);
 		set_empty(a, cs, false);
 		TAILQ_REMOVE(&g->chunks, cs, group_link);
-		g->sectors -= chunk->sectors;
-		g->free_windows -= cs->free_windows;
-		if (chunk->profile == PROFILE_DUP)
-			g->overhead -= chunk->sectors;
+		group_count(s->pool, cs, -1);
 		chunk->space = NULL;
 		space_free(cs);
 		atomic_store(&a->slabs_back, s->txg + TXG_KEEP + 1);

@@ -3,9 +3,11 @@
  * The allocator: a bitmap per chunk, choice of group and chunk, deferred frees, and the
  * reservations by which an operation knows beforehand that its txg's sync finds room.
  *
- * Unit of account is the sector after redundancy. Free space is that of free slabs and of
- * chunks; `large` that part of it which lies in aligned runs of a whole BLOCK_MAX, so that
- * reservations never promise a large block what is there in crumbs only. A bit is set from the
+ * Unit of account is the sector after redundancy; a row of a parity chunk counts as many as it has
+ * columns of data, and a slab as much as it gives in a chunk over the whole group. Free space is
+ * that of free slabs and of chunks; `large` that part of it which lies in aligned runs of a whole
+ * BLOCK_MAX, so that reservations never promise a large block what is there in crumbs only; `small`
+ * the number of blocks of one sector that find room. A bit is set from the
  * allocation until its deferred free is released: after TXG_KEEP commits and all readers from
  * before, and after the discard where the device has one.
  *
@@ -18,7 +20,7 @@
 
 #include "pool/chunk.h"
 
-/* Sectors of one chunk; also the entry of the allocation log. */
+/* Sectors of one chunk, rows of one with parity; also the entry of the allocation log. */
 struct extent {
 	uint64_t chunk;
 	uint32_t sector, count;
@@ -48,9 +50,13 @@ void alloc_wait_discards(struct pool *pool);
 
 /* ---- sync context ---- */
 
-/* `count` consecutive sectors of one chunk, allocated in this txg. -ENOSPC. */
-int alloc_run(struct txg_sync *s, enum block_class class, uint32_t count, struct chunk **chunk,
+/* Room for a block of so many sectors: chunk_rows() of one chunk, allocated in this txg. Where the
+   group has parity, in the shape that takes less of the devices: rows or copies. -ENOSPC. */
+int alloc_run(struct txg_sync *s, enum block_class class, uint32_t sectors, struct chunk **chunk,
 	      uint32_t *sector);
+/* The same, in a chunk without parity. */
+int alloc_copies(struct txg_sync *s, enum block_class class, uint32_t sectors, struct chunk **chunk,
+		 uint32_t *sector);
 
 /* sync_free() of txg.h is here too. */
 

@@ -11,8 +11,12 @@
 #include "pool/alloc.h"
 #include "pool/bitmap.h"
 
-/* Sectors of a window: a run that holds the largest block. */
+/* Sectors of the largest block. A window is a run of a chunk that holds one: as many sectors, fewer
+   rows. */
 #define WINDOW (BLOCK_MAX / SECTOR_SIZE)
+
+/* What a block may become where a group has parity; elsewhere all are copies. */
+enum shape { SHAPE_COPIES, SHAPE_ROWS, SHAPES };
 
 struct chunk_space {
 	struct chunk *chunk;
@@ -25,9 +29,11 @@ struct chunk_space {
 	uint32_t used;   /* bits set */
 	uint32_t cursor; /* where the next run is looked for first */
 	uint32_t misfit; /* no run of this many sectors or more is there */
+	uint32_t width;  /* sectors that a bit stands for */
+	uint32_t window; /* bits of each */
 	uint32_t free_windows;
-	uint32_t deferred;        /* sectors freed but not released */
-	uint16_t *windows;        /* used sectors of each */
+	uint32_t deferred;        /* bits freed but not released */
+	uint16_t *windows;        /* used bits of each */
 	struct extents allocs;    /* of the running sync */
 	uint64_t made;            /* txg that made the chunk; 0: imported */
 	uint64_t unchecked_since; /* 0, or the oldest txg that its next import may have to replay */
@@ -38,10 +44,11 @@ struct chunk_space {
 
 struct group_space {
 	TAILQ_HEAD(, chunk_space) chunks;
-	struct chunk_space *current[2];   /* by enum block_class */
-	int64_t credit;                   /* sectors until it is another group's turn */
-	uint64_t sectors, used, overhead; /* of its chunks; overhead: second copies */
-	uint64_t free_windows;
+	struct chunk_space *current[2][SHAPES]; /* by enum block_class */
+	int64_t credit;                         /* sectors until it is another group's turn */
+	/* Of its chunks; overhead: what their slabs could give beyond that, as second copies. */
+	uint64_t sectors, used, overhead;
+	uint64_t free_bits, free_windows;
 };
 
 /* The frees of one txg. */
@@ -71,14 +78,14 @@ struct alloc {
 	pthread_cond_t discarded;
 
 	/* Sectors; read without the lock. */
-	_Atomic uint64_t free, large, size, used, deferred;
+	_Atomic uint64_t free, large, small, size, used, deferred;
 	_Atomic uint64_t slabs_back; /* the commit that makes the slabs of given back chunks free */
 	atomic_uint cost;            /* sectors that one sector may cost */
 	_Atomic uint64_t reserved_total; /* bytes */
 	_Atomic uint64_t reserved[4];    /* by txg % 4 */
 };
 
-struct chunk_space *space_add(struct alloc *a, struct chunk *chunk);
+struct chunk_space *space_add(struct pool *pool, struct chunk *chunk);
 void space_unpack(struct chunk_space *cs);
 /* Keeps only the packed form, if that is short: a chunk at rest. */
 void space_pack(struct chunk_space *cs, uint8_t packing, const uint8_t *packed, uint32_t len);
@@ -88,9 +95,9 @@ void space_changed(struct alloc *a, struct chunk_space *cs, uint64_t since);
 
 /* Waits for discards, then forgets what is deferred. */
 void defer_destroy(struct pool *pool);
-/* Whether reservations can do without so much of what is free (large: in whole windows); then it
-   is taken off until alloc_refresh(). Lock held. */
-bool reserve_spares(struct alloc *a, uint64_t sectors, uint64_t large);
+/* Whether reservations can do without so much of what is free (large: in whole windows; small: in
+   blocks of a sector); then it is taken off until alloc_refresh(). Lock held. */
+bool reserve_spares(struct alloc *a, uint64_t sectors, uint64_t small, uint64_t large);
 /* Gives the txg's reservations back. */
 void reserve_settle(struct pool *pool, uint64_t txg);
 

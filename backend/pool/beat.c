@@ -437,7 +437,26 @@ static void start_all(struct label_beat *beat, bool checking)
 		start_chain(beat, &beat->pool->devs[i], checking);
 }
 
-/* From when on a lease counts: the best device of each group counts, the worst group decides. */
+/* When as many devices of a group as it needs had been written, all of them: other hosts that see
+   as many see one of those. */
+static uint64_t group_beats(const struct label_beat *beat, const struct pool_group *group)
+{
+	uint32_t needs = pool_kind_needs(group->kind, group->ndevs);
+	uint64_t last = 0;
+
+	for (uint32_t i = 0; i < group->ndevs; i++) {
+		uint64_t ok = atomic_load(&beat->devs[group->first_dev + i].ok);
+		uint32_t newer = 0;
+
+		for (uint32_t k = 0; k < group->ndevs; k++)
+			newer += atomic_load(&beat->devs[group->first_dev + k].ok) >= ok;
+		if (newer >= needs && ok > last)
+			last = ok;
+	}
+	return last;
+}
+
+/* From when on a lease counts: the worst group decides. */
 static uint64_t last_beats(struct label_beat *beat)
 {
 	struct pool *pool = beat->pool;
@@ -445,15 +464,9 @@ static uint64_t last_beats(struct label_beat *beat)
 	uint64_t last = UINT64_MAX;
 
 	for (uint32_t g = 0; g < ngroups; g++) {
-		const struct pool_group *group = &pool->groups[g];
-		uint64_t best = 0;
+		uint64_t own = group_beats(beat, &pool->groups[g]);
 
-		for (uint32_t i = 0; i < group->ndevs; i++) {
-			uint64_t ok = atomic_load(&beat->devs[group->first_dev + i].ok);
-
-			best = ok > best ? ok : best;
-		}
-		last = best < last ? best : last;
+		last = own < last ? own : last;
 	}
 	return last;
 }
@@ -502,7 +515,7 @@ static bool idle(struct label_beat *beat)
 /* What the devices of a group have found. One that hangs may still find something: CHECK_NONE. */
 static enum check_result group_result(struct label_beat *beat, const struct pool_group *group)
 {
-	enum check_result result = CHECK_FAILED;
+	uint32_t ours = 0;
 
 	for (uint32_t i = 0; i < group->ndevs; i++) {
 		uint32_t index = group->first_dev + i;
@@ -512,14 +525,13 @@ static enum check_result group_result(struct label_beat *beat, const struct pool
 			continue;
 		if (one == CHECK_NONE)
 			return CHECK_NONE;
-		if (one == CHECK_OURS)
-			result = CHECK_OURS;
+		ours += one == CHECK_OURS;
 	}
-	return result;
+	return ours >= pool_kind_needs(group->kind, group->ndevs) ? CHECK_OURS : CHECK_FAILED;
 }
 
-/* Every usable device has been asked and none belongs to somebody else, each group has one that
-   said so itself, and all that not long ago. */
+/* Every usable device has been asked and none belongs to somebody else, each group has as
+   many as it needs that said so themselves, and all that not long ago. */
 static void decide(struct label_beat *beat)
 {
 	uint32_t ngroups = __atomic_load_n(&beat->pool->ngroups, __ATOMIC_ACQUIRE);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
-#include "pool/block.h"
+#include "pool/block_impl.h"
 
 #include "pool/alloc.h"
 #include "pool/label.h"
@@ -11,7 +11,7 @@
 #include <semaphore.h>
 #include <stddef.h>
 
-/* So many errors and the device is taken out of use, if the rest of its mirror can go on
+/* So many errors and the device is taken out of use, if the rest of its group can go on
    without it. A sole device is kept: each block that cannot be written goes elsewhere on it, and
    what can be read is read. */
 #define FAULT_ERRORS 16
@@ -21,28 +21,15 @@ static uint32_t sector_bytes(uint32_t bytes)
 	return (bytes + SECTOR_SIZE - 1) & ~(SECTOR_SIZE - 1);
 }
 
-static bool others_usable(const struct pool *pool, const struct pool_dev *dev)
-{
-	const struct pool_group *g = &pool->groups[dev->group];
-
-	for (uint32_t i = 0; i < g->ndevs; i++) {
-		const struct pool_dev *other = &pool->devs[g->first_dev + i];
-
-		if (other != dev && pool_dev_usable(other))
-			return true;
-	}
-	return false;
-}
-
-/* Any error is as good a sign as another; their sum decides. */
-static void device_error(struct pool *pool, struct pool_dev *dev, atomic_ulong *counter,
-			 const char *what, int error)
+void block_device_error(struct pool *pool, struct pool_dev *dev, atomic_ulong *counter,
+			const char *what, int error)
 {
 	if (atomic_load(&pool->suspended))
 		return; /* fenced: not its fault */
 	atomic_fetch_add(counter, 1);
+	/* Any error is as good a sign as another; their sum decides. */
 	if (atomic_load(&dev->read_errors) + atomic_load(&dev->write_errors) >= FAULT_ERRORS &&
-	    others_usable(pool, dev))
+	    pool_group_usable(pool, dev->group, dev))
 		pool_dev_fault(pool, dev, what, error);
 }
 
@@ -57,20 +44,23 @@ struct write_col {
 struct write_req {
 	struct pool *pool;
 	struct chunk *chunk;
-	uint32_t sector, bytes;
-	void *own; /* compressed copy, or NULL */
+	uint32_t sector;
+	uint32_t bytes; /* to each column */
+	uint32_t total; /* of the block */
+	void *own;      /* compressed copy, or NULL */
+	void *split;    /* with parity: columns that are not in the block's memory */
 	atomic_bool *failed;
 	atomic_uint running;
 	atomic_uint good;   /* columns that took it */
 	atomic_uint missed; /* mask of those that did not */
-	struct write_col cols[CHUNK_COLS_MAX];
+	struct write_col cols[];
 };
 
 /* The block counts as written if it is in every column that is not stale afterwards. */
 static bool settle_columns(struct write_req *w)
 {
 	unsigned missed = atomic_load(&w->missed);
-	bool ok = atomic_load(&w->good) > 0;
+	bool ok = atomic_load(&w->good) >= chunk_data_cols(w->chunk);
 
 	for (unsigned i = 0; ok && i < w->chunk->ncols; i++) {
 		if (missed & 1u << i)
@@ -89,7 +79,8 @@ static void write_end(struct write_req *w)
 	if (!ok)
 		atomic_store(w->failed, true);
 	free(w->own);
-	sync_io_end(w->pool, w->bytes, !ok);
+	free(w->split);
+	sync_io_end(w->pool, w->total, !ok);
 	free(w);
 }
 
@@ -102,7 +93,7 @@ static void write_done(struct dev_io *io)
 
 	if (io->result) {
 		atomic_fetch_or(&w->missed, 1u << i);
-		device_error(w->pool, dev, &dev->write_errors, "writing", io->result);
+		block_device_error(w->pool, dev, &dev->write_errors, "writing", io->result);
 	} else {
 		atomic_fetch_add(&w->good, 1);
 	}
@@ -136,18 +127,27 @@ static void write_column(struct write_req *w, unsigned i, const void *data)
 static void write_all(struct txg_sync *s, const struct bp *bp, struct chunk *chunk,
 		      const void *data, void *own, atomic_bool *failed)
 {
-	struct write_req *w = mem_zalloc(sizeof(*w));
+	struct write_req *w = mem_zalloc(sizeof(*w) + chunk->ncols * sizeof(w->cols[0]));
+	const void *cols[CHUNK_COLS_MAX];
 
 	w->pool = s->pool;
 	w->chunk = chunk;
 	w->sector = bp->sector;
-	w->bytes = sector_bytes(bp->psize);
+	w->bytes = w->total = sector_bytes(bp->psize);
 	w->own = own;
 	w->failed = failed;
 	atomic_init(&w->running, 1);
-	sync_io_begin(s->pool, w->bytes);
 	for (unsigned i = 0; i < chunk->ncols; i++)
-		write_column(w, i, data);
+		cols[i] = data;
+	if (chunk_parity(chunk)) {
+		struct stripe st = chunk_stripe(chunk, bp->psize);
+
+		w->bytes = stripe_col_bytes(&st);
+		w->split = mem_must(stripe_split(&st, data, cols));
+	}
+	sync_io_begin(s->pool, w->total);
+	for (unsigned i = 0; i < chunk->ncols; i++)
+		write_column(w, i, cols[i]);
 	write_end(w);
 }
 
@@ -269,13 +269,18 @@ static int next_column(const struct read_req *q)
 	return last_resort;
 }
 
-static void no_good_copy(struct read_req *q)
+int block_no_good_copy(struct pool *pool, const struct bp *bp)
 {
 	char text[128];
 
-	atomic_fetch_add(&q->pool->data_errors, 1);
-	pool_log(q->pool, TARN_LOG_ERROR, "no good copy of block %s", bp_print(&q->r->bp, text));
-	read_finish(q, -EIO);
+	atomic_fetch_add(&pool->data_errors, 1);
+	pool_log(pool, TARN_LOG_ERROR, "no good copy of block %s", bp_print(bp, text));
+	return -EIO;
+}
+
+static void no_good_copy(struct read_req *q)
+{
+	read_finish(q, block_no_good_copy(q->pool, &q->r->bp));
 }
 
 static void read_arrived(struct dev_io *io)
@@ -306,7 +311,7 @@ static bool read_try(struct read_req *q)
 	return true;
 }
 
-static bool content_good(const struct bp *bp, const void *stored)
+bool block_content_good(const struct bp *bp, const void *stored)
 {
 	uint8_t sum[32];
 
@@ -314,19 +319,21 @@ static bool content_good(const struct bp *bp, const void *stored)
 	return !memcmp(sum, bp->sum, sizeof(sum));
 }
 
-static void read_decode(struct read_req *q)
+int block_decode(struct pool *pool, const struct bp *bp, const void *stored, void *buf)
 {
-	const struct bp *bp = &q->r->bp;
-	char *buf = q->r->buf;
 	int rc = 0;
 
-	if (q->stored != buf)
-		rc = block_decompress(bp->comp, q->stored, bp->psize, buf, bp->lsize);
-	memset(buf + bp->lsize, 0, sector_bytes(bp->lsize) - bp->lsize);
-	if (rc)
-		no_good_copy(q);
-	else
-		read_finish(q, 0);
+	if (bp->comp != COMP_OFF)
+		rc = block_decompress(bp->comp, stored, bp->psize, buf, bp->lsize);
+	else if (stored != buf)
+		memcpy(buf, stored, bp->lsize);
+	memset((char *)buf + bp->lsize, 0, sector_bytes(bp->lsize) - bp->lsize);
+	return rc ? block_no_good_copy(pool, bp) : 0;
+}
+
+static void read_decode(struct read_req *q)
+{
+	read_finish(q, block_decode(q->pool, &q->r->bp, q->stored, q->r->buf));
 }
 
 /* ---- repairing ---- */
@@ -351,23 +358,16 @@ static void repair_written(struct dev_io *io)
 	struct pool_dev *dev = &q->pool->devs[q->chunk->cols[col - q->repairs].dev];
 
 	if (io->result)
-		device_error(q->pool, dev, &dev->write_errors, "repairing", io->result);
+		block_device_error(q->pool, dev, &dev->write_errors, "repairing", io->result);
 	else
 		pool_log(q->pool, TARN_LOG_WARN, "repaired %u bytes on %s at %llu", q->bytes,
 			 dev->path, (unsigned long long)io->offset);
 	repair_end(q);
 }
 
-/*
- * The gate for writing over a live location. The block is still allocated, for its bp was found
- * inside the caller's epoch, which lasts until done(); its place is written once, so nobody
- * else writes there but another repair with the same bytes; the column is still the one that
- * was read; the source was verified against the bp.
- */
-static bool may_repair(const struct read_req *q, unsigned col)
+bool block_may_repair(struct pool *pool, const struct chunk *chunk, unsigned col)
 {
-	return chunks_loaded(q->pool) && chunk_col_good(q->pool, q->chunk, col) &&
-	       pool_may_write(q->pool);
+	return chunks_loaded(pool) && chunk_col_good(pool, chunk, col) && pool_may_write(pool);
 }
 
 static void repair(struct read_req *q)
@@ -378,7 +378,7 @@ static void repair(struct read_req *q)
 	for (unsigned i = 0; i < q->chunk->ncols; i++) {
 		struct repair_col *col = &q->repairs[i];
 
-		if (!(q->bad & 1u << i) || !may_repair(q, i))
+		if (!(q->bad & 1u << i) || !block_may_repair(q->pool, q->chunk, i))
 			continue;
 		col->req = q;
 		col->iov = q->iov;
@@ -401,7 +401,7 @@ static void read_check(struct work *work)
 	struct read_req *q = req_of(work);
 	struct pool_dev *dev = &q->pool->devs[q->chunk->cols[q->col].dev];
 
-	if (!q->io.result && content_good(&q->r->bp, q->stored)) {
+	if (!q->io.result && block_content_good(&q->r->bp, q->stored)) {
 		if (q->bad)
 			repair(q);
 		else
@@ -409,7 +409,7 @@ static void read_check(struct work *work)
 		return;
 	}
 	if (q->io.result)
-		device_error(q->pool, dev, &dev->read_errors, "reading", q->io.result);
+		block_device_error(q->pool, dev, &dev->read_errors, "reading", q->io.result);
 	else
 		atomic_fetch_add(&dev->checksum_errors, 1);
 	q->bad |= 1u << q->col;
@@ -424,13 +424,19 @@ static void read_refused(struct work *work)
 
 void block_read(struct pool *pool, struct block_read *r)
 {
-	struct read_req *q = mem_zalloc(sizeof(*q));
+	struct chunk *chunk = chunk_find(pool, r->bp.chunk);
 	uint32_t sectors = bp_sectors(&r->bp);
+	struct read_req *q;
 
+	if (chunk && chunk_parity(chunk)) {
+		stripe_read(pool, chunk, r);
+		return;
+	}
+	q = mem_zalloc(sizeof(*q));
 	q->pool = pool;
 	q->r = r;
 	q->bytes = sectors << SECTOR_SHIFT;
-	q->chunk = chunk_find(pool, r->bp.chunk);
+	q->chunk = chunk;
 	q->stored = r->bp.comp == COMP_OFF ? r->buf : mem_must(dev_buf_alloc(q->bytes));
 	q->work.fn = read_check;
 	if (!q->chunk || sectors > q->chunk->sectors ||
@@ -457,7 +463,8 @@ static void verify_check(struct work *work)
 	struct block_verify *v =
 	    (struct block_verify *)((char *)work - offsetof(struct block_verify, work));
 
-	if (!v->result && !(content_good(&v->bp, v->buf) && padding_good(&v->bp, v->buf)))
+	if (!v->result && !v->part &&
+	    !(block_content_good(&v->bp, v->buf) && padding_good(&v->bp, v->buf)))
 		v->result = -EBADMSG;
 	v->done(v);
 }
@@ -473,8 +480,9 @@ static void verify_arrived(struct dev_io *io)
 void block_verify(struct pool *pool, struct block_verify *v)
 {
 	const struct chunk *c = chunk_find(pool, v->bp.chunk);
-	uint32_t sectors = bp_sectors(&v->bp);
+	uint32_t sectors = c ? chunk_rows(c, bp_sectors(&v->bp)) : 0;
 
+	v->part = c && chunk_parity(c);
 	v->work.fn = verify_check;
 	v->result = 0;
 	if (!c || v->column >= c->ncols || atomic_load(&c->cols[v->column].stale) ||

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 /*
- * The block pipeline: compress, checksum, allocate, write all copies; read, verify, decompress,
- * repair a bad copy from a good one. The only way from bytes to a bp and back.
+ * The block pipeline: compress, checksum, allocate, write all copies or a stripe with its parity;
+ * read, verify, decompress, repair what was bad from what was good. The only way from bytes to a bp
+ * and back.
  *
  * Callers: cache/ (reads), tree/ and fs/ in sync context (writes). Not cached here.
  */
@@ -48,17 +49,19 @@ struct block_read {
 void block_read(struct pool *pool, struct block_read *r);
 
 /* One column's copy of a block as it is stored, whatever the others hold: for tarnck. Nothing is
-   counted, repaired or reported; the block stays allocated until done(). */
+   counted, repaired or reported; the block stays allocated until done(). Of a stripe, the column's
+   part, which only all of them together can prove (stripe_solve()). */
 struct block_verify {
 	struct bp bp;    /* bp_valid() and no hole */
 	unsigned column; /* of its chunk */
-	void *buf;       /* room for its sectors, from dev_buf_alloc() */
+	void *buf;       /* room for its sectors or rows, from dev_buf_alloc() */
 	int result;      /* 0; -ENODEV: the column is stale or its device missing; -EBADMSG: not the
 			    block;      any other: it could not be read */
 	void (*done)(struct block_verify *v); /* in a worker of the pool's work queue */
 	void *owner;
 	/* The pipeline's, until done(). */
 	struct pool *pool;
+	bool part;
 	struct dev_io io;
 	struct iovec iov;
 	struct work work;

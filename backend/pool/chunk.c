@@ -15,7 +15,7 @@
 /* A column as a slab table claims it. */
 struct claim {
 	uint64_t chunk, generation;
-	uint32_t column, profile;
+	uint32_t column, ncols, profile;
 	uint32_t dev, slab;
 };
 
@@ -111,10 +111,28 @@ uint64_t chunk_offset(const struct pool *pool, const struct chunk *chunk, unsign
 	return slab_offset(pool, &pool->devs[c->dev], c->slab) + ((uint64_t)sector << SECTOR_SHIFT);
 }
 
+/* Of what a device that was away claims, the list of live chunks, which is not known yet, may say
+   that it is stale. */
+static bool trusted(const struct pool *pool, const struct pool_dev *dev)
+{
+	return chunks_loaded(pool) || dev->seen_import > pool->uber.import_counter ||
+	       (dev->seen_import == pool->uber.import_counter && dev->seen_txg >= pool->uber.txg);
+}
+
 bool chunk_col_good(const struct pool *pool, const struct chunk *chunk, unsigned col)
 {
-	return !atomic_load(&chunk->cols[col].stale) &&
-	       pool_dev_usable(&pool->devs[chunk->cols[col].dev]);
+	const struct pool_dev *dev = &pool->devs[chunk->cols[col].dev];
+
+	return !atomic_load(&chunk->cols[col].stale) && pool_dev_usable(dev) && trusted(pool, dev);
+}
+
+unsigned chunk_good_cols(const struct pool *pool, const struct chunk *chunk)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < chunk->ncols; i++)
+		n += chunk_col_good(pool, chunk, i);
+	return n;
 }
 
 bool chunks_loaded(const struct pool *pool)
@@ -186,7 +204,8 @@ static int take_column(struct txg_sync *s, struct chunk *c, unsigned col, struct
 	struct slab_entry entry = {.chunk = c->id,
 				   .generation = s->pool->chunks->generation++,
 				   .profile = c->profile,
-				   .column = (uint16_t)col};
+				   .column = (uint16_t)col,
+				   .ncols = c->ncols};
 	struct chunk_col *out = &c->cols[col];
 	int rc = -ENXIO;
 
@@ -212,23 +231,59 @@ static void release_columns(struct txg_sync *s, struct chunk *c, unsigned n)
 	}
 }
 
+/* The devices of a new chunk's columns; sets their number. Copies in a parity group go to the
+   devices with most free slabs; columns with parity to all that have one, each time another first,
+   so that all of them get the same share of parity. */
+static void choose_devs(struct pool *pool, struct chunk *c, struct pool_dev *out[CHUNK_COLS_MAX])
+{
+	const struct pool_group *group = &pool->groups[c->group];
+	struct pool_dev *first = &pool->devs[group->first_dev];
+	unsigned parity = pool_kind_parity(group->kind), n = 0;
+
+	if (!parity) {
+		c->ncols = (uint8_t)(c->profile == PROFILE_MIRROR ? group->ndevs : c->profile);
+		for (unsigned i = 0; i < c->ncols; i++)
+			out[i] = c->profile == PROFILE_MIRROR ? first + i : first;
+		return;
+	}
+	for (uint32_t i = 0; i < group->ndevs; i++) {
+		struct pool_dev *dev = first + (c->id + i) % group->ndevs;
+		unsigned at = n;
+
+		if (chunk_parity(c) && !slab_free_count(dev))
+			continue;
+		for (;
+		     !chunk_parity(c) && at && slab_free_count(out[at - 1]) < slab_free_count(dev);
+		     at--)
+			out[at] = out[at - 1];
+		out[at] = dev;
+		n++;
+	}
+	c->ncols = (uint8_t)(chunk_parity(c) ? n : parity + 1);
+}
+
 /* Lock held. */
 static int take_columns(struct txg_sync *s, struct chunk *c)
 {
-	const struct pool_group *group = &s->pool->groups[c->group];
-	bool any = false;
+	struct pool_dev *devs[CHUNK_COLS_MAX];
+	unsigned taken = 0;
 
+	choose_devs(s->pool, c, devs);
+	if (c->ncols <= chunk_parity(c))
+		return -ENOSPC;
 	for (unsigned i = 0; i < c->ncols; i++) {
-		struct pool_dev *dev = &s->pool->devs[group->first_dev];
-		int rc = take_column(s, c, i, c->profile == PROFILE_MIRROR ? dev + i : dev);
+		int rc = take_column(s, c, i, devs[i]);
 
 		if (rc) {
 			release_columns(s, c, i);
 			return rc;
 		}
-		any |= c->cols[i].slab != CHUNK_NO_SLAB;
+		taken += c->cols[i].slab != CHUNK_NO_SLAB;
 	}
-	return any ? 0 : -ENOSPC;
+	if (taken >= chunk_data_cols(c))
+		return 0;
+	release_columns(s, c, c->ncols);
+	return -ENOSPC;
 }
 
 int chunk_new(struct txg_sync *s, uint32_t group, enum chunk_profile profile,
@@ -242,8 +297,6 @@ int chunk_new(struct txg_sync *s, uint32_t group, enum chunk_profile profile,
 	c->sectors = 1u << (s->pool->groups[group].slab_shift - SECTOR_SHIFT);
 	c->profile = (uint8_t)profile;
 	c->class = (uint8_t) class;
-	c->ncols =
-	    (uint8_t)(profile == PROFILE_MIRROR ? s->pool->groups[group].ndevs : (unsigned)profile);
 	c->listed = true;
 	pthread_mutex_lock(&t->lock);
 	c->id = t->next_chunk++;
@@ -272,16 +325,15 @@ void chunk_remove(struct txg_sync *s, struct chunk *chunk)
 /* ---- stale columns ---- */
 
 /* Lock held. Each block that counts as written is in every column that is not stale; so a
-   column may be given up only while another one is left. */
+   column may be given up only while others suffice. */
 static bool set_stale(struct pool *pool, struct chunk *chunk, unsigned col)
 {
-	bool other = false;
+	unsigned others;
 
 	if (atomic_load(&chunk->cols[col].stale))
 		return true;
-	for (unsigned i = 0; i < chunk->ncols; i++)
-		other |= i != col && chunk_col_good(pool, chunk, i);
-	if (!other)
+	others = chunk_good_cols(pool, chunk) - chunk_col_good(pool, chunk, col);
+	if (others < chunk_data_cols(chunk))
 		return false;
 	atomic_store(&chunk->cols[col].stale, true);
 	mark_dirty(pool->chunks, chunk);
@@ -348,6 +400,15 @@ static int claim_compare(const void *a, const void *b)
 	return (x->generation > y->generation) - (x->generation < y->generation);
 }
 
+static bool shape_good(unsigned profile, unsigned ncols)
+{
+	if (profile < PROFILE_SINGLE || profile >= PROFILES_END || ncols > CHUNK_COLS_MAX)
+		return false;
+	if (profile < PROFILE_MIRROR)
+		return ncols == profile;
+	return ncols > profile_parity(profile);
+}
+
 /* If it may be true, its numbers are taken; it counts if the uberblock may know it. */
 static int add_claim(void *arg, struct pool_dev *dev, uint32_t slab, const struct slab_entry *e)
 {
@@ -360,13 +421,14 @@ static int add_claim(void *arg, struct pool_dev *dev, uint32_t slab, const struc
 		t->next_chunk = e->chunk + 1;
 	if (e->generation >= t->generation)
 		t->generation = e->generation + 1;
-	if (e->txg > pool->uber.txg || e->column >= CHUNK_COLS_MAX || !e->chunk ||
-	    e->profile < PROFILE_SINGLE || e->profile > PROFILE_MIRROR)
+	if (e->txg > pool->uber.txg || !e->chunk || !shape_good(e->profile, e->ncols) ||
+	    e->column >= e->ncols)
 		return 0;
 	t->claims = mem_grow(t->claims, t->nclaims, &t->claim_room, sizeof(*t->claims));
 	t->claims[t->nclaims++] = (struct claim){.chunk = e->chunk,
 						 .generation = e->generation,
 						 .column = e->column,
+						 .ncols = e->ncols,
 						 .profile = e->profile,
 						 .dev = dev->index,
 						 .slab = slab};
@@ -382,7 +444,7 @@ static void map_candidate(struct pool *pool, const struct claim *first, const st
 	c->group = pool->devs[first->dev].group;
 	c->profile = (uint8_t)first->profile;
 	c->sectors = 1u << (pool->groups[c->group].slab_shift - SECTOR_SHIFT);
-	c->ncols = (uint8_t)(end[-1].column + 1);
+	c->ncols = (uint8_t)first->ncols;
 	for (unsigned i = 0; i < c->ncols; i++) {
 		c->cols[i].slab = CHUNK_NO_SLAB;
 		c->cols[i].dev = pool->groups[c->group].first_dev;
@@ -391,7 +453,8 @@ static void map_candidate(struct pool *pool, const struct claim *first, const st
 	for (; first < end; first++) {
 		struct chunk_col *col = &c->cols[first->column];
 
-		if (pool->devs[first->dev].group != c->group)
+		if (pool->devs[first->dev].group != c->group || first->ncols != c->ncols ||
+		    first->profile != c->profile)
 			continue;
 		col->dev = first->dev;
 		col->slab = first->slab;
@@ -430,7 +493,7 @@ static bool claimed(struct chunks *t, const struct chunk *c, unsigned col)
 		       : NULL;
 
 	return found && found->dev == c->cols[col].dev && found->slab == c->cols[col].slab &&
-	       found->profile == c->profile;
+	       found->profile == c->profile && found->ncols == c->ncols;
 }
 
 static bool record_fits_pool(const struct pool *pool, const struct chunk_record *r)
@@ -441,6 +504,9 @@ static bool record_fits_pool(const struct pool *pool, const struct chunk_record 
 		return false;
 	group = &pool->groups[r->group];
 	if (r->sectors != 1u << (group->slab_shift - SECTOR_SHIFT))
+		return false;
+	if (profile_parity(r->profile) &&
+	    profile_parity(r->profile) != pool_kind_parity(group->kind))
 		return false;
 	for (unsigned i = 0; i < r->ncols; i++) {
 		const struct chunk_record_col *col = &r->cols[i];
@@ -574,11 +640,9 @@ bool chunk_record_valid(const void *record, uint32_t len)
 
 	if (len < sizeof(*r) || len > CHUNK_RECORD_MAX)
 		return false;
-	if (!r->ncols || r->ncols > CHUNK_COLS_MAX || r->sectors > CHUNK_SECTORS_MAX ||
-	    !r->sectors || r->sectors % 64)
+	if (r->sectors > CHUNK_SECTORS_MAX || !r->sectors || r->sectors % 64)
 		return false;
-	if (r->class > BLOCK_META || r->profile < PROFILE_SINGLE || r->profile > PROFILE_MIRROR ||
-	    (r->profile != PROFILE_MIRROR && r->ncols != r->profile))
+	if (r->class > BLOCK_META || !shape_good(r->profile, r->ncols))
 		return false;
 	for (unsigned i = 0; i < r->ncols; i++) {
 		if (len < sizeof(*r) + (i + 1) * sizeof(r->cols[0]) || r->cols[i].stale > 1 ||

@@ -10,8 +10,8 @@
  *
  * A column is current when its slab's claim is there and nothing was written to the chunk
  * without it; else it is stale, which its record says in the same txg, and it is never read.
- * The last current column on a usable device never becomes stale: a write that would need that has
- * failed and its block goes elsewhere.
+ * No column becomes stale if fewer good ones than the data needs were left: a write that would need
+ * that has failed and its block goes elsewhere.
  *
  * Callers: alloc.c, alog.c, block.c, txg.c; config.c for the life. Locks: chunks->lock,
  * inside alloc->lock; never held over I/O.
@@ -20,12 +20,22 @@
 #define TARN_POOL_CHUNK_H
 
 #include "pool/block.h"
+#include "pool/parity.h"
 #include "pool/pool.h"
 
-/* Values are on disk. */
-enum chunk_profile { PROFILE_SINGLE = 1, PROFILE_DUP = 2, PROFILE_MIRROR = 3 };
+/* Values are on disk. Mirror: all columns hold the same; so many, P + 1, for the small blocks of a
+   parity group. Parity: the last 1, 2 or 3 columns hold parity (parity.h). */
+enum chunk_profile {
+	PROFILE_SINGLE = 1,
+	PROFILE_DUP = 2,
+	PROFILE_MIRROR = 3,
+	PROFILE_PARITY1 = 4,
+	PROFILE_PARITY2 = 5,
+	PROFILE_PARITY3 = 6,
+	PROFILES_END
+};
 
-#define CHUNK_COLS_MAX 8
+#define CHUNK_COLS_MAX PARITY_COLS_MAX
 #define CHUNK_SECTORS_MAX (1u << 18) /* of the largest slab */
 #define CHUNK_NO_SLAB UINT32_MAX     /* a column made while its device was missing */
 
@@ -41,9 +51,9 @@ struct chunk_space; /* alloc.c's part */
 struct chunk {
 	uint64_t id;
 	uint32_t group;
-	uint32_t sectors;
-	uint8_t profile; /* enum chunk_profile */
-	uint8_t class;   /* enum block_class: who allocates here first */
+	uint32_t sectors; /* of each column: rows, if it has parity */
+	uint8_t profile;  /* enum chunk_profile */
+	uint8_t class;    /* enum block_class: who allocates here first */
 	uint8_t ncols;
 	bool listed; /* import: its record has been loaded */
 	struct chunk_col cols[CHUNK_COLS_MAX];
@@ -69,6 +79,38 @@ void chunks_destroy(struct pool *pool);
    generation: enough to read the pool tree. */
 int chunks_assemble(struct pool *pool);
 
+/* ---- shape ---- */
+
+/* Columns of parity that a profile has. */
+static inline unsigned profile_parity(unsigned profile)
+{
+	return profile < PROFILE_PARITY1 ? 0 : profile - PROFILE_PARITY1 + 1;
+}
+
+static inline unsigned chunk_parity(const struct chunk *chunk)
+{
+	return profile_parity(chunk->profile);
+}
+
+/* Columns with data of their own; so many must be good for all blocks to be there. */
+static inline unsigned chunk_data_cols(const struct chunk *chunk)
+{
+	return chunk_parity(chunk) ? chunk->ncols - chunk_parity(chunk) : 1;
+}
+
+/* What a block of so many sectors takes of each column: blocks are addressed, allocated and freed
+   in this unit. */
+static inline uint32_t chunk_rows(const struct chunk *chunk, uint32_t sectors)
+{
+	return (sectors + chunk_data_cols(chunk) - 1) / chunk_data_cols(chunk);
+}
+
+/* How a block lies in a chunk with parity. */
+static inline struct stripe chunk_stripe(const struct chunk *chunk, uint32_t bytes)
+{
+	return stripe_make(chunk_data_cols(chunk), chunk_parity(chunk), bytes);
+}
+
 /* ---- lookup ---- */
 
 struct chunk *chunk_find(struct pool *pool, uint64_t id);
@@ -79,6 +121,7 @@ uint64_t chunk_offset(const struct pool *pool, const struct chunk *chunk, unsign
 
 /* The column is current and its device usable. */
 bool chunk_col_good(const struct pool *pool, const struct chunk *chunk, unsigned col);
+unsigned chunk_good_cols(const struct pool *pool, const struct chunk *chunk);
 
 /* Calls fn for all chunks of the table; import and sync thread only. */
 void chunks_each(struct pool *pool, void (*fn)(void *arg, struct chunk *chunk), void *arg);
@@ -87,7 +130,9 @@ void chunks_each(struct pool *pool, void (*fn)(void *arg, struct chunk *chunk), 
 
 /*
  * A new chunk of a group with slabs of its usable devices, in the table and in the next list
- * of records. -ENOSPC if a slab is lacking. The sync thread or under alloc->lock.
+ * of records: of a mirror, on all devices; of a parity group, with parity on all that have a free
+ * slab, else the copies on those that have most. -ENOSPC if a slab is lacking. The sync thread or
+ * under alloc->lock.
  */
 int chunk_new(struct txg_sync *s, uint32_t group, enum chunk_profile profile,
 	      enum block_class class, struct chunk **out);
@@ -96,7 +141,7 @@ void chunk_remove(struct txg_sync *s, struct chunk *chunk);
 /* Frees what chunk_remove() unlinked and nobody can see any more. */
 void chunks_reap(struct pool *pool);
 
-/* The column missed a write. False: it is the last good one, so it stays as it is. Any thread;
+/* The column missed a write. False: the others would be too few, so it stays as it is. Any thread;
    a completion too. */
 bool chunk_set_stale(struct pool *pool, struct chunk *chunk, unsigned col);
 /* As chunk_set_stale() for every column of the chunk on this device. */

@@ -119,8 +119,7 @@ static int check_new(const struct pool *pool, const struct pool_new_group *group
 	for (uint32_t g = 0; g < ngroups; g++) {
 		uint32_t members = groups[g].ndevs;
 
-		if (groups[g].kind == TARN_GROUP_SINGLE ? members != 1
-							: members < 2 || members > POOL_MIRROR_MAX)
+		if (!pool_kind_fits(groups[g].kind, members))
 			return -EINVAL;
 		for (uint32_t i = 0; i < members; i++) {
 			if (pool_usable_size(groups[g].devs[i].dev) < POOL_DEV_MIN)

@@ -28,7 +28,8 @@ void sync_free(struct txg_sync *s, const struct bp *bp)
 {
 	struct alloc *a = s->pool->alloc;
 	struct chunk_space *cs;
-	uint32_t n = bp_sectors(bp);
+	const struct chunk *c = chunk_find(s->pool, bp->chunk);
+	uint32_t n = c ? chunk_rows(c, bp_sectors(bp)) : 0;
 	char text[128];
 
 	if (bp_is_hole(bp))
@@ -40,7 +41,7 @@ void sync_free(struct txg_sync *s, const struct bp *bp)
 	if (cs && bitmap_all_set(cs->bits, bp->sector, n)) {
 		extents_add(&a->frees, bp->chunk, bp->sector, n);
 		cs->deferred += n;
-		a->deferred_sectors += n;
+		a->deferred_sectors += n * cs->width;
 		space_changed(a, cs, a->released_txg + 1);
 	} else {
 		pool_log(s->pool, TARN_LOG_ERROR, "free of a block that is not allocated: %s",
@@ -49,12 +50,13 @@ void sync_free(struct txg_sync *s, const struct bp *bp)
 	pthread_mutex_unlock(&a->lock);
 }
 
-static uint64_t extents_sectors(const struct extents *list)
+static uint64_t extents_sectors(struct pool *pool, const struct extents *list)
 {
 	uint64_t n = 0;
 
 	for (size_t i = 0; i < list->n; i++)
-		n += list->e[i].count;
+		n += (uint64_t)list->e[i].count *
+		     chunk_data_cols(chunk_find(pool, list->e[i].chunk));
 	return n;
 }
 
@@ -72,7 +74,7 @@ static void queue_frees(struct pool *pool, uint64_t txg)
 	b->extents = a->frees;
 	a->frees = (struct extents){0};
 	extents_sort(&b->extents);
-	b->sectors = extents_sectors(&b->extents);
+	b->sectors = extents_sectors(pool, &b->extents);
 	TAILQ_INSERT_TAIL(&a->batches, b, link);
 }
 
@@ -275,7 +277,7 @@ int alloc_load_chunk(struct pool *pool, struct chunk *chunk, const struct chunk_
 	int rc = -EIO;
 
 	pthread_mutex_lock(&a->lock);
-	cs = space_add(a, chunk);
+	cs = space_add(pool, chunk);
 	cs->alloc_txg = record->alloc_txg;
 	cs->free_txg = record->free_txg;
 	if (bitmap_unpack(record->packing, packed, record->bitmap_len, bits, chunk->sectors) &&
@@ -359,9 +361,9 @@ int alloc_load_deferred(struct pool *pool, uint64_t txg, const struct extent *e)
 			TAILQ_INSERT_TAIL(&a->batches, b, link);
 		}
 		extents_add(&b->extents, e->chunk, e->sector, e->count);
-		b->sectors += e->count;
+		b->sectors += (uint64_t)e->count * cs->width;
 		cs->deferred += e->count;
-		a->deferred_sectors += e->count;
+		a->deferred_sectors += (uint64_t)e->count * cs->width;
 		space_changed(a, cs, first_replayed(pool));
 	}
 	pthread_mutex_unlock(&a->lock);

@@ -24,12 +24,10 @@ static bool groups_good(const struct label *label)
 		return false;
 	for (uint32_t g = 0; g < label->ngroups; g++) {
 		const struct label_group *group = &label->groups[g];
-		bool count_good = group->kind == TARN_GROUP_SINGLE
-				      ? group->ndevs == 1
-				      : group->ndevs >= 2 && group->ndevs <= POOL_MIRROR_MAX;
 
-		if (group->kind > TARN_GROUP_MIRROR || !count_good || group->first_dev != next ||
-		    group->slab_shift < SLAB_SHIFT_MIN || group->slab_shift > SLAB_SHIFT_MAX)
+		if (group->kind >= TARN_GROUP_KINDS || !pool_kind_fits(group->kind, group->ndevs) ||
+		    group->first_dev != next || group->slab_shift < SLAB_SHIFT_MIN ||
+		    group->slab_shift > SLAB_SHIFT_MAX)
 			return false;
 		next += group->ndevs;
 	}

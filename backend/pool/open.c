@@ -233,18 +233,36 @@ static int in_use(struct opening *o)
 		    others ? "host " : "another host", others ? o->best->host : "", o->pool->name);
 }
 
+static int too_few(struct opening *o, const struct pool_group *group)
+{
+	const char *missing = NULL;
+	uint32_t present = 0;
+
+	for (uint32_t i = 0; i < group->ndevs; i++) {
+		const struct pool_dev *dev = &o->pool->devs[group->first_dev + i];
+
+		if (pool_dev_usable(dev))
+			present++;
+		else if (!missing)
+			missing = dev->path;
+	}
+	return fail(
+	    o->err, -ENODEV,
+	    "device %s of pool %s is missing, and %u of the %u devices of its %s are too few",
+	    missing, o->pool->name, present, group->ndevs, tarn_group_kind_name(group->kind));
+}
+
 static int check_groups(struct opening *o)
 {
 	struct pool *pool = o->pool;
 
 	for (uint32_t g = 0; g < pool->ngroups; g++) {
 		const struct pool_group *group = &pool->groups[g];
-		uint32_t present = 0;
 
-		for (uint32_t i = 0; i < group->ndevs; i++)
-			present += pool_dev_usable(&pool->devs[group->first_dev + i]);
-		if (present)
+		if (pool_group_usable(pool, g, NULL))
 			continue;
+		if (pool_kind_parity(group->kind))
+			return too_few(o, group);
 		return fail(o->err, -ENODEV,
 			    group->ndevs == 1
 				? "device %s of pool %s is missing, and there is no copy of it"

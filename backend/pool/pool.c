@@ -39,21 +39,52 @@ void pool_dev_fault(struct pool *pool, struct pool_dev *dev, const char *what, i
 		 what, strerror(-error));
 }
 
+/* ---- kinds of groups ---- */
+
+unsigned pool_kind_parity(enum tarn_group_kind kind)
+{
+	return kind < TARN_GROUP_RAIDZ1 ? 0 : kind - TARN_GROUP_RAIDZ1 + 1;
+}
+
+bool pool_kind_fits(enum tarn_group_kind kind, uint32_t ndevs)
+{
+	if (kind == TARN_GROUP_SINGLE)
+		return ndevs == 1;
+	if (kind == TARN_GROUP_MIRROR)
+		return ndevs >= 2 && ndevs <= POOL_MIRROR_MAX;
+	return ndevs > pool_kind_parity(kind) && ndevs <= POOL_RAIDZ_MAX;
+}
+
+uint32_t pool_kind_needs(enum tarn_group_kind kind, uint32_t ndevs)
+{
+	return kind < TARN_GROUP_RAIDZ1 ? 1 : ndevs - pool_kind_parity(kind);
+}
+
+bool pool_group_usable(const struct pool *pool, uint32_t group, const struct pool_dev *without)
+{
+	const struct pool_group *g = &pool->groups[group];
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < g->ndevs; i++) {
+		const struct pool_dev *dev = &pool->devs[g->first_dev + i];
+
+		n += dev != without && pool_dev_usable(dev);
+	}
+	return n >= pool_kind_needs(g->kind, g->ndevs);
+}
+
 bool pool_groups_usable(const struct pool *pool)
 {
 	uint32_t ngroups = __atomic_load_n(&pool->ngroups, __ATOMIC_ACQUIRE);
 
 	for (uint32_t g = 0; g < ngroups; g++) {
-		const struct pool_group *group = &pool->groups[g];
-		uint32_t i = 0;
-
-		while (i < group->ndevs && !pool_dev_usable(&pool->devs[group->first_dev + i]))
-			i++;
-		if (i == group->ndevs)
+		if (!pool_group_usable(pool, g, NULL))
 			return false;
 	}
 	return true;
 }
+
+/* ---- names ---- */
 
 static bool reserved(const char *name)
 {

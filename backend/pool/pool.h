@@ -14,7 +14,8 @@
  *   chunk.c    chunk table: (chunk, sector) -> device offsets; live-chunk records
  *   alloc.c    bitmaps, striping over groups, deferred frees, reservations
  *   alog.c     the allocation log and bitmap checkpoints
- *   block.c    the block pipeline
+ *   block.c    the block pipeline; stripe.c reads blocks with parity
+ *   parity.c   stripes and their code
  *   ilog.c     the intent log; ilog_read.c its replay
  *   txg.c      holds, barrier, sync
  *
@@ -36,6 +37,7 @@
 #define POOL_GROUPS_MAX 64
 #define POOL_MIRROR_MAX 8
 #define POOL_LOGS_MAX 16 /* groups of log devices */
+#define POOL_RAIDZ_MAX 32
 
 struct slab_table; /* slab.h */
 struct chunks;     /* chunk.h */
@@ -119,7 +121,15 @@ const char *pool_name_problem(const char *name);
 void pool_dev_fault(struct pool *pool, struct pool_dev *dev, const char *what, int error);
 /* Present and not faulted: may be read and written. */
 bool pool_dev_usable(const struct pool_dev *dev);
-/* Each group has a usable device (a single group: its only one). */
+/* Devices of parity that a group of this kind has, 0 if it has none. */
+unsigned pool_kind_parity(enum tarn_group_kind kind);
+/* Whether a group of this kind may have so many devices. */
+bool pool_kind_fits(enum tarn_group_kind kind, uint32_t ndevs);
+/* How many of its devices a group cannot do without. */
+uint32_t pool_kind_needs(enum tarn_group_kind kind, uint32_t ndevs);
+/* So many devices of the group are usable as it needs; `without` (or NULL) counts as not. */
+bool pool_group_usable(const struct pool *pool, uint32_t group, const struct pool_dev *without);
+/* All groups are. */
 bool pool_groups_usable(const struct pool *pool);
 
 void pool_log(struct pool *pool, enum tarn_log_level level, const char *fmt, ...)

@@ -27,6 +27,9 @@ static bool fits(const struct alloc *a, uint64_t reserved, enum tx_kind kind, ui
 	/* A window may take just one block of half its size and a bit: two windows for each. */
 	if (kind == TX_NORMAL && 2 * sectors + spare > atomic_load(&a->large))
 		return false;
+	/* Each sector may be a block of its own. */
+	if (sectors > atomic_load(&a->small))
+		return false;
 	return sectors + kept_back(a, kind) + spare <= atomic_load(&a->free);
 }
 
@@ -84,17 +87,19 @@ bool alloc_reserve_ahead(struct pool *pool, uint64_t txg, uint64_t bytes)
 	return true;
 }
 
-bool reserve_spares(struct alloc *a, uint64_t sectors, uint64_t large)
+bool reserve_spares(struct alloc *a, uint64_t sectors, uint64_t small, uint64_t large)
 {
 	uint64_t slop = slop_sectors(atomic_load(&a->size)), reserved;
 	/* Who reserves from now on sees what is left, or is seen here. */
 	uint64_t free_left = atomic_fetch_sub(&a->free, sectors) - sectors;
+	uint64_t small_left = atomic_fetch_sub(&a->small, small) - small;
 	uint64_t large_left = atomic_fetch_sub(&a->large, large) - large;
 
 	reserved = atomic_load(&a->reserved_total) / SECTOR_SIZE + 1;
-	if (free_left >= reserved + slop && large_left >= 2 * reserved)
+	if (free_left >= reserved + slop && small_left >= reserved && large_left >= 2 * reserved)
 		return true;
 	atomic_fetch_add(&a->free, sectors);
+	atomic_fetch_add(&a->small, small);
 	atomic_fetch_add(&a->large, large);
 	return false;
 }

@@ -26,8 +26,7 @@ struct slab_entry {
 	uint64_t generation;
 	uint64_t txg; /* that made the entry */
 	uint32_t profile;
-	uint16_t column;
-	uint16_t flags;
+	uint16_t column, ncols; /* of so many */
 };
 static_assert(sizeof(struct slab_entry) == 32, "slab entry");
 

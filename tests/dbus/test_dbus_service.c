@@ -198,10 +198,11 @@ static void test_bad_arguments(void **state)
 		   "Clear", "sa{sv}", "p", 1, "force", "b", 1);
 	CALL_FAILS("InvalidArgument", "option 'force' must be of type 'b'", "Pool", "Destroy",
 		   "sa{sv}", "p", 1, "force", "s", "yes");
-	CALL_FAILS(
-	    "InvalidArgument",
-	    "unknown kind of group 'raid9': use single or mirror, or one of these after 'log '",
-	    "Pool", "Add", "sa(sas)a{sv}", "p", 1, "raid9", 1, "/a", 0);
+	CALL_FAILS("InvalidArgument",
+		   "unknown kind of group 'raid9': use single, mirror, raidz1, raidz2 or raidz3, "
+		   "or one of "
+		   "the first two after 'log '",
+		   "Pool", "Add", "sa(sas)a{sv}", "p", 1, "raid9", 1, "/a", 0);
 	CALL_FAILS("InvalidArgument", "a limit is at least 8 MiB and at most this machine's memory",
 		   "Cache", "SetLimits", "a{sv}", 1, "arc_max", "t", (uint64_t)1);
 	CALL_FAILS("InvalidArgument", "no limit given: set arc_max or dirty_max", "Cache",

@@ -39,12 +39,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		/* Of the right shape. */
 		struct chunk_record head = {
 		    .sectors = 64 * (1 + fuzz_number(&in, 1)),
-		    .profile = 1 + fuzz_number(&in, 1) % 3,
+		    .profile = 1 + fuzz_number(&in, 1) % (PROFILES_END - 1),
 		    .packing = 1 + fuzz_number(&in, 1) % 2,
 		    .alloc_txg = 9,
 		};
 
-		head.ncols = head.profile < PROFILE_MIRROR ? head.profile : 2;
+		head.ncols = head.profile < PROFILE_MIRROR ? head.profile : 4;
 		head.bitmap_len = fuzz_left(&in);
 		room = sizeof(head) + head.ncols * sizeof(r->cols[0]) + head.bitmap_len;
 		r = calloc(1, room);

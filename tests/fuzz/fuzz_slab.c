@@ -68,7 +68,7 @@ static void put_page(struct fuzz_input *in, struct sim *sim, const struct pool_d
 
 	for (unsigned i = 0; i < 3; i++)
 		page.entries[i] =
-		    (struct slab_entry){1 + i, 1 + i, 5, PROFILE_MIRROR, dev->index, 0};
+		    (struct slab_entry){1 + i, 1 + i, 5, PROFILE_MIRROR, dev->index, DEVS};
 	for (unsigned n = fuzz_number(in, 1) % 8; n; n--)
 		fuzz_patch(in, &page.dev_guid, sizeof(page) - sizeof(page.head));
 	disk_seal(&page.head, SLAB_MAGIC, sizeof(page));

@@ -371,14 +371,15 @@ static int create(struct tarn_engine *engine, const struct cut_profile *profile,
 		  struct tarn_error *err)
 {
 	struct tarn_group_spec groups[CUT_DEVS];
-	unsigned ndata = profile->ndevs - profile->nlogs, n = profile->mirror ? 1 : ndata;
+	bool one = profile->kind != TARN_GROUP_SINGLE;
+	unsigned ndata = profile->ndevs - profile->nlogs, n = one ? 1 : ndata;
 
 	for (unsigned i = 0; i < ndata; i++)
 		groups[i] = (struct tarn_group_spec){TARN_GROUP_SINGLE, 1, &place.paths[i],
 						     TARN_CLASS_DATA};
-	if (profile->mirror)
-		groups[0] = (struct tarn_group_spec){TARN_GROUP_MIRROR, ndata, place.paths,
-						     TARN_CLASS_DATA};
+	if (one)
+		groups[0] =
+		    (struct tarn_group_spec){profile->kind, ndata, place.paths, TARN_CLASS_DATA};
 	if (profile->nlogs)
 		groups[n++] = (struct tarn_group_spec){
 		    profile->nlogs > 1 ? TARN_GROUP_MIRROR : TARN_GROUP_SINGLE, profile->nlogs,

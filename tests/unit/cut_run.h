@@ -9,6 +9,8 @@
 #ifndef TESTS_CUT_RUN_H
 #define TESTS_CUT_RUN_H
 
+#include <tarn/pool.h>
+
 #include "cut_model.h"
 #include "dev/sim_tape.h"
 
@@ -20,7 +22,7 @@
 struct cut_profile {
 	const char *name;
 	unsigned ndevs; /* of the pool, without the spare one that CUT_ADD and CUT_LOG_ADD add */
-	bool mirror;
+	enum tarn_group_kind kind; /* single devices: each a group */
 	unsigned nlogs; /* the last ones of them: a log device, or a mirror of log devices */
 };
 

@@ -27,6 +27,14 @@ static void open_root(struct fixture *f)
 void fixture_begin(struct fixture *f, uint32_t ndevs, uint64_t dev_bytes, bool mirror,
 		   const struct tarn_config *config)
 {
+	fixture_begin_kind(f, ndevs, dev_bytes, mirror ? TARN_GROUP_MIRROR : TARN_GROUP_SINGLE,
+			   config);
+}
+
+void fixture_begin_kind(struct fixture *f, uint32_t ndevs, uint64_t dev_bytes,
+			enum tarn_group_kind kind, const struct tarn_config *config)
+{
+	bool one = kind != TARN_GROUP_SINGLE;
 	struct tarn_group_spec groups[FIXTURE_DEVS_MAX];
 	struct tarn_error err = {0};
 
@@ -46,16 +54,14 @@ void fixture_begin(struct fixture *f, uint32_t ndevs, uint64_t dev_bytes, bool m
 		groups[i] =
 		    (struct tarn_group_spec){TARN_GROUP_SINGLE, 1, &f->paths[i], TARN_CLASS_DATA};
 	}
-	if (mirror)
-		groups[0] =
-		    (struct tarn_group_spec){TARN_GROUP_MIRROR, ndevs, f->paths, TARN_CLASS_DATA};
+	if (one)
+		groups[0] = (struct tarn_group_spec){kind, ndevs, f->paths, TARN_CLASS_DATA};
 	f->config = (struct tarn_config){.arc_max = 16 << 20, .dirty_max = 16 << 20, .threads = 2};
 	if (config)
 		f->config = *config;
 	assert_int_equal(tarn_engine_create(&f->config, &f->engine), 0);
-	MUST(
-	    tarn_pool_create(f->engine, FIXTURE_POOL, groups, mirror ? 1 : ndevs, NULL, 0, 0, &err),
-	    &err);
+	MUST(tarn_pool_create(f->engine, FIXTURE_POOL, groups, one ? 1 : ndevs, NULL, 0, 0, &err),
+	     &err);
 	open_root(f);
 }
 

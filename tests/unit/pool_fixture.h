@@ -27,6 +27,9 @@ struct fixture {
    test when something fails. config NULL: small caches. */
 void fixture_begin(struct fixture *f, uint32_t ndevs, uint64_t dev_bytes, bool mirror,
 		   const struct tarn_config *config);
+/* The same; all of them one group, but for single devices. */
+void fixture_begin_kind(struct fixture *f, uint32_t ndevs, uint64_t dev_bytes,
+			enum tarn_group_kind kind, const struct tarn_config *config);
 /* Export, check, import again; f->ds is a new reference. */
 void fixture_remount(struct fixture *f);
 void fixture_end(struct fixture *f);

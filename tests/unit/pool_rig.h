@@ -24,7 +24,7 @@
 #include "pool/txgs_impl.h"
 #include "util/mem.h"
 
-#define RIG_DEVS 4
+#define RIG_DEVS 12
 #define RIG_BLOCKS 4096
 
 static inline uint64_t rig_random(uint64_t *state)
@@ -340,7 +340,10 @@ static inline void rig_set_discard(struct rig *r, bool on)
 	}
 }
 
-/* groups: numbers of devices, 0-terminated; 1: a single device. */
+/* In a layout: a raidz group. */
+#define RIG_RAIDZ(parity, ndevs) ((parity) << 8 | (ndevs))
+
+/* groups: numbers of devices, 0-terminated; 1: a single device, more: a mirror. */
 static inline struct rig *rig_create(const unsigned *groups, uint64_t size)
 {
 	struct pool_new_dev devs[RIG_DEVS];
@@ -349,11 +352,14 @@ static inline struct rig *rig_create(const unsigned *groups, uint64_t size)
 	unsigned n = 0, g = 0;
 
 	for (; groups[g]; g++) {
-		spec[g] = (struct pool_new_group){.kind = groups[g] > 1 ? TARN_GROUP_MIRROR
-									: TARN_GROUP_SINGLE,
-						  .ndevs = groups[g],
+		unsigned ndevs = groups[g] & 0xff, parity = groups[g] >> 8;
+
+		spec[g] = (struct pool_new_group){.kind = parity      ? TARN_GROUP_MIRROR + parity
+							  : ndevs > 1 ? TARN_GROUP_MIRROR
+								      : TARN_GROUP_SINGLE,
+						  .ndevs = ndevs,
 						  .devs = devs + n};
-		n += groups[g];
+		n += ndevs;
 	}
 	r = rig_new(n);
 	for (unsigned i = 0; i < n; i++) {
@@ -536,9 +542,12 @@ static inline struct extents rig_runs(struct rig *r)
 	return all;
 }
 
-static inline void rig_add_bp(struct extents *list, const struct bp *bp)
+static inline void rig_add_bp(struct rig *r, struct extents *list, const struct bp *bp)
 {
-	extents_add(list, bp->chunk, bp->sector, bp_sectors(bp));
+	const struct chunk *chunk = chunk_find(r->pool, bp->chunk);
+
+	assert_non_null(chunk);
+	extents_add(list, bp->chunk, bp->sector, chunk_rows(chunk, bp_sectors(bp)));
 }
 
 /* What the root, the log and the deferred frees account for. */
@@ -549,13 +558,13 @@ static inline struct extents rig_reachable(struct rig *r)
 	struct extents all = {0};
 	struct free_batch *b;
 
-	rig_add_bp(&all, &r->root);
+	rig_add_bp(r, &all, &r->root);
 	for (unsigned i = 0; i < RIG_BLOCKS; i++) {
 		if (r->open[i].seed)
-			rig_add_bp(&all, &r->open[i].bp);
+			rig_add_bp(r, &all, &r->open[i].bp);
 	}
 	while (!bp_is_hole(&log) && log.birth >= r->pool->uber.alog_tail) {
-		rig_add_bp(&all, &log);
+		rig_add_bp(r, &all, &log);
 		assert_int_equal(block_read_wait(r->pool, &log, block), 0);
 		log = block->prev;
 	}

@@ -388,17 +388,19 @@ static void pool_history(const struct args *args)
 
 const struct command pool_commands[] = {
     {"pool", "create", "fno:O:", 2, -1,
-     "[-fn] [-o property=value]... [-O fsproperty=value]... NAME [log] [mirror] DEVICE...",
+     "[-fn] [-o property=value]... [-O fsproperty=value]... NAME "
+     "[log] [mirror|raidz1|raidz2|raidz3] DEVICE...",
      "Makes a pool on devices: disks, partitions or existing files. Devices alone are\n"
-     "striped without redundancy; 'mirror a b mirror c d' stripes over two mirrors. What\n"
-     "follows 'log' is for the intent log alone: 'a b log c', 'a b log mirror c d'.\n"
+     "striped without redundancy; 'mirror a b mirror c d' stripes over two mirrors; of\n"
+     "the devices after raidz1, 2 or 3 as many may be lost. What follows 'log' is for the\n"
+     "intent log alone: 'a b log c', 'a b log mirror c d'.\n"
      "All checks are made before anything is written.\n\n"
      "  -f  use devices although they hold something else, and mixed redundancy\n"
      "  -n  check and show the layout, change nothing\n"
      "  -o  a property of the pool, e.g. comment=text\n"
      "  -O  a property of its root dataset, e.g. compression=zstd",
      pool_create},
-    {"pool", "add", "fn", 2, -1, "[-fn] NAME [log] [mirror] DEVICE...",
+    {"pool", "add", "fn", 2, -1, "[-fn] NAME [log] [mirror|raidz1|raidz2|raidz3] DEVICE...",
      "Adds groups of devices to a pool, in the words of pool create. Only log devices can\n"
      "be taken away again.\n\n"
      "  -f  use devices although they hold something else, and mixed redundancy\n"

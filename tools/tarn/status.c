@@ -83,16 +83,16 @@ static void group_rows(struct table *table, struct json_object *group, size_t nu
 {
 	static const char *const counters[3] = {"read_errors", "write_errors", "checksum_errors"};
 	struct json_object *devices = json_object_object_get(group, "devices");
-	bool mirror = !strcmp(get_text(group, "kind"), "mirror");
-	char name[32];
+	bool alone = !strcmp(get_text(group, "kind"), "single");
+	char name[64];
 
-	snprintf(name, sizeof(name), "mirror-%zu", number);
-	if (mirror)
+	snprintf(name, sizeof(name), "%s-%zu", get_text(group, "kind"), number);
+	if (!alone)
 		tree_row(table, 1, name, group, NULL);
 	for (size_t d = 0; d < json_object_array_length(devices); d++) {
 		struct json_object *device = json_object_array_get_idx(devices, d);
 
-		tree_row(table, mirror ? 2 : 1, get_text(device, "path"), device, counters);
+		tree_row(table, alone ? 1 : 2, get_text(device, "path"), device, counters);
 	}
 }
 

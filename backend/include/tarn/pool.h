@@ -12,12 +12,29 @@
 #define TARN_POOL_NAME_MAX 63
 #define TARN_DEV_PATH_MAX 255
 
-enum tarn_group_kind { TARN_GROUP_SINGLE, TARN_GROUP_MIRROR };
+/* Values are on disk. */
+enum tarn_group_kind {
+	TARN_GROUP_SINGLE,
+	TARN_GROUP_MIRROR,
+	TARN_GROUP_RAIDZ1, /* parity: one device may be lost, */
+	TARN_GROUP_RAIDZ2, /* two, */
+	TARN_GROUP_RAIDZ3, /* three */
+	TARN_GROUP_KINDS
+};
+
+/* "single", "mirror", "raidz1"... */
+static inline const char *tarn_group_kind_name(enum tarn_group_kind kind)
+{
+	static const char *const names[] = {"single", "mirror", "raidz1", "raidz2", "raidz3"};
+
+	return names[kind];
+}
 
 /* What a group is for: data and metadata, or the intent log alone. */
 enum tarn_group_class { TARN_CLASS_DATA, TARN_CLASS_LOG };
 
-/* One group of a new pool or of pool add: a single device, or a mirror of 2 to 8. */
+/* One group of a new pool or of pool add: a single device, a mirror of 2 to 8, or raidz of one
+   more than may be lost, to 32. */
 struct tarn_group_spec {
 	enum tarn_group_kind kind;
 	uint32_t ndevs;
