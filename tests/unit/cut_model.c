@@ -346,7 +346,8 @@ static bool same_inode(struct comparison *c, const struct cut_inode *f, const st
 {
 	if (f->dataset != a->dataset)
 		return differ(c, path, "dataset", f->dataset, a->dataset);
-	SAME(type);
+	if (f->type != a->type)
+		return differ(c, path, "type", f->type, a->type);
 	if (a->dataset) {
 		SAME(values[0]);
 		SAME(values[1]);

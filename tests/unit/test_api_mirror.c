@@ -233,13 +233,12 @@ static void print_finding(void *arg, const struct tarn_finding *finding)
 	}
 }
 
-static void check_survivor(struct mirror *m)
+static void check(const char *const *paths, uint32_t npaths)
 {
 	unsigned wrong = 0;
-	const char *paths[] = {m->f.path[!m->victim]};
 	struct tarn_check_spec spec = {.name = FIXTURE_POOL,
 				       .paths = paths,
-				       .npaths = 1,
+				       .npaths = npaths,
 				       .uberblocks = TARN_CHECK_STATES,
 				       .finding = print_finding,
 				       .arg = &wrong};
@@ -249,6 +248,20 @@ static void check_survivor(struct mirror *m)
 	if (tarn_check(&spec, &result, &err))
 		fail_msg("tarnck: %s", err.text);
 	assert_int_equal(wrong, 0);
+}
+
+static void check_survivor(struct mirror *m)
+{
+	check(&m->f.paths[!m->victim], 1);
+}
+
+/* Of an exported pool, whose devices are all here. */
+static void end(struct mirror *m)
+{
+	tarn_engine_destroy(m->f.engine);
+	unlink(m->f.path[0]);
+	unlink(m->f.path[1]);
+	rmdir(m->f.dir);
 }
 
 static void test_mishaps(void **state)
@@ -281,11 +294,8 @@ static void test_mishaps(void **state)
 	import_pool(&m);
 	verify_files(&m);
 	export_pool(&m);
-	tarn_engine_destroy(m.f.engine);
 	hide(&m, false);
-	unlink(m.f.path[0]);
-	unlink(m.f.path[1]);
-	rmdir(m.f.dir);
+	end(&m);
 }
 
 /* A change of the pool that waits for its txg. */
@@ -320,7 +330,9 @@ static void test_lost_slab_table(void **state)
 		}
 		verify_files(&m);
 	}
-	fixture_end(&m.f);
+	export_pool(&m);
+	check(m.f.paths, 2);
+	end(&m);
 }
 
 static void copy_file(const char *from, const char *to)
@@ -437,10 +449,7 @@ static void test_two_histories(void **state)
 	}
 	verify_files(&m);
 	export_pool(&m);
-	tarn_engine_destroy(m.f.engine);
-	unlink(m.f.path[0]);
-	unlink(m.f.path[1]);
-	rmdir(m.f.dir);
+	end(&m);
 }
 
 int main(void)
