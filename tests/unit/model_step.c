@@ -1158,7 +1158,7 @@ static const char *fsync_(struct model *m, const struct op *op, const struct out
 	struct errs e = {0};
 
 	/* Nothing of what is gone is left to be written. */
-	if (went(n, seen->rc))
+	if (went(n, seen->rc) || (n->gone && seen->rc == -ESTALE))
 		return NULL;
 	return errs_check(m, &e, seen->rc);
 }
