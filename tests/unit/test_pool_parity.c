@@ -226,7 +226,14 @@ static const struct layout layouts[] = {
     LAYOUT(1, 2), LAYOUT(1, 3), LAYOUT(1, 4), LAYOUT(2, 3),
     LAYOUT(2, 5), LAYOUT(3, 4), LAYOUT(3, 7),
 };
+/* Sanitizers take several times longer. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define NLAYOUTS 5
+#define NFULL 1
+#else
 #define NLAYOUTS (sizeof(layouts) / sizeof(layouts[0]))
+#define NFULL 4
+#endif
 
 /* One sector to many, none of them whole rows only. */
 static const uint32_t sizes[] = {500, 4096, 9000, 30000, 131072, 1048000};
@@ -414,7 +421,9 @@ static void test_lying(void **state)
 
 		put_all(r, 0);
 		for (unsigned i = 0; i < NSIZES; i++) {
-			if (chunk_parity(chunk_find(r->pool, r->open[i].bp.chunk)))
+			/* The largest lies as the one before. */
+			if (sizes[i] <= 131072 &&
+			    chunk_parity(chunk_find(r->pool, r->open[i].bp.chunk)))
 				lying(r, i);
 		}
 		rig_check(r);
@@ -685,11 +694,11 @@ static void full(const struct layout *layout, uint32_t lsize, bool degraded)
 
 static void test_full(void **state)
 {
-	static const struct layout some[] = {LAYOUT(1, 3), LAYOUT(2, 5), LAYOUT(3, 4),
-					     LAYOUT(3, 7)};
+	static const struct layout some[4] = {LAYOUT(1, 3), LAYOUT(2, 5), LAYOUT(3, 4),
+					      LAYOUT(3, 7)};
 
 	(void)state;
-	for (unsigned l = 0; l < sizeof(some) / sizeof(some[0]); l++) {
+	for (unsigned l = 0; l < NFULL; l++) {
 		full(&some[l], 1 << 20, l % 2);
 		full(&some[l], 131072, !(l % 2));
 	}
