@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 /*
- * One device of a mirror does whatever devices do: it is damaged under the running pool, away,
- * back with what it held before, shorter, longer, without labels. The pool must go on, every byte
- * read must be right, and the other device alone must hold all of it, with nothing wrong in it.
+ * One device of a mirror or of a raidz does whatever devices do: it is damaged under the running
+ * pool, away, back with what it held before, shorter, longer, without labels. The pool must go on,
+ * every byte read must be right, and the other devices must hold all of it, with nothing wrong in
+ * them.
  */
 #include "pool_fixture.h"
 
@@ -252,28 +253,34 @@ static void check(const char *const *paths, uint32_t npaths)
 
 static void check_survivor(struct mirror *m)
 {
-	check(&m->f.paths[!m->victim], 1);
+	const char *others[FIXTURE_DEVS_MAX];
+	uint32_t n = 0;
+
+	for (unsigned i = 0; i < m->f.ndevs; i++) {
+		if (i != m->victim)
+			others[n++] = m->f.path[i];
+	}
+	check(others, n);
 }
 
 /* Of an exported pool, whose devices are all here. */
 static void end(struct mirror *m)
 {
 	tarn_engine_destroy(m->f.engine);
-	unlink(m->f.path[0]);
-	unlink(m->f.path[1]);
+	for (unsigned i = 0; i < m->f.ndevs; i++)
+		unlink(m->f.path[i]);
 	rmdir(m->f.dir);
 }
 
-static void test_mishaps(void **state)
+static void mishaps(enum tarn_group_kind kind, unsigned ndevs, unsigned rounds)
 {
 	struct mirror m = {0};
 
-	(void)state;
 	m.random = test_seed();
-	fixture_begin(&m.f, 2, DEV_BYTES, true, NULL);
-	m.victim = dice(&m, 2);
+	fixture_begin_kind(&m.f, ndevs, DEV_BYTES, kind, NULL);
+	m.victim = dice(&m, ndevs);
 	change_files(&m, 60);
-	for (unsigned round = 0; round < 12 * test_scale(); round++) {
+	for (unsigned round = 0; round < rounds * test_scale(); round++) {
 		change_files(&m, dice(&m, 30));
 		if (dice(&m, 2))
 			befall(&m, true);
@@ -296,6 +303,19 @@ static void test_mishaps(void **state)
 	export_pool(&m);
 	hide(&m, false);
 	end(&m);
+}
+
+static void test_mishaps(void **state)
+{
+	(void)state;
+	mishaps(TARN_GROUP_MIRROR, 2, 12);
+}
+
+static void test_mishaps_of_raidz(void **state)
+{
+	(void)state;
+	mishaps(TARN_GROUP_RAIDZ1, 4, 6);
+	mishaps(TARN_GROUP_RAIDZ2, 4, 3);
 }
 
 /* A change of the pool that waits for its txg. */
@@ -455,9 +475,8 @@ static void test_two_histories(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_mishaps),
-	    cmocka_unit_test(test_lost_slab_table),
-	    cmocka_unit_test(test_old_copies),
+	    cmocka_unit_test(test_mishaps),         cmocka_unit_test(test_mishaps_of_raidz),
+	    cmocka_unit_test(test_lost_slab_table), cmocka_unit_test(test_old_copies),
 	    cmocka_unit_test(test_two_histories),
 	};
 
