@@ -34,6 +34,7 @@ struct data_op {
 	uint32_t npieces, at;
 	atomic_uint reading; /* blocks being read, and one while looking */
 	struct read_epoch epoch;
+	bool missed; /* a read found that op->miss must be fetched before it begins again */
 
 	/* A change, called under the inode's lock in a tx. */
 	int (*change)(struct data_op *op, struct tx *tx);
@@ -198,8 +199,7 @@ static int look_to_read(struct data_op *op, struct piece *p)
 static void look(struct data_op *op)
 {
 	while (!atomic_load(&op->error) && op->at < op->npieces) {
-		struct piece *p = &op->pieces[op->at];
-		int err = op->write ? look_to_write(op, p) : look_to_read(op, p);
+		int err = look_to_write(op, &op->pieces[op->at]);
 
 		if (err == -EAGAIN) {
 			fetch(op, look);
@@ -221,6 +221,7 @@ static void look_all(struct data_op *op)
 }
 
 static void build(struct data_op *op);
+static void read_begin(struct data_op *op);
 static void read_end(struct data_op *op);
 
 static void looked(struct data_op *op)
@@ -228,12 +229,16 @@ static void looked(struct data_op *op)
 	if (atomic_fetch_sub(&op->reading, 1) != 1)
 		return;
 	read_leave(pool_of(op), op->epoch);
-	if (atomic_load(&op->error))
+	if (op->missed) {
+		pieces_free(op);
+		fetch(op, read_begin);
+	} else if (atomic_load(&op->error)) {
 		finish(op, atomic_load(&op->error));
-	else if (op->write)
+	} else if (op->write) {
 		build(op);
-	else
+	} else {
 		read_end(op);
+	}
 }
 
 /* ---- read ---- */
@@ -268,7 +273,24 @@ static int read_inline(struct data_op *op)
 	return 0;
 }
 
-static void read_begin(struct data_op *op);
+/* Under the lock: finds all records, and takes along what is in memory. So a read shows one state,
+   however many records it covers; what devices are still to bring are that state's blocks, too. */
+static int read_pieces(struct data_op *op)
+{
+	int err = pieces_of(op->src.offset, op->transferred, op->inode->rec.recordsize, &op->pieces,
+			    &op->npieces);
+
+	if (err)
+		return err;
+	atomic_store(&op->reading, 1);
+	op->epoch = read_enter(pool_of(op));
+	for (uint32_t i = 0; !err && i < op->npieces; i++)
+		err = look_to_read(op, &op->pieces[i]);
+	op->missed = err == -EAGAIN;
+	if (err && !op->missed)
+		atomic_store(&op->error, err);
+	return 0;
+}
 
 static void read_locked(struct data_op *op)
 {
@@ -279,24 +301,18 @@ static void read_locked(struct data_op *op)
 
 	op->eof = op->length >= left;
 	op->transferred = op->eof ? left : op->length;
-	if (!err && is_inline && op->transferred)
-		err = read_inline(op);
+	if (!err && op->transferred)
+		err = is_inline ? read_inline(op) : read_pieces(op);
 	alock_unlock(&op->inode->lock);
 
-	if (err == -EAGAIN) {
+	if (err == -EAGAIN)
 		fetch(op, read_begin);
-	} else if (err) {
+	else if (err)
 		finish(op, err);
-	} else if (is_inline || !op->transferred) {
+	else if (is_inline || !op->transferred)
 		read_end(op);
-	} else {
-		err = pieces_of(op->src.offset, op->transferred, rec->recordsize, &op->pieces,
-				&op->npieces);
-		if (err)
-			finish(op, err);
-		else
-			look_all(op);
-	}
+	else
+		looked(op);
 }
 
 static void read_begin(struct data_op *op)
