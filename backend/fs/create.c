@@ -229,7 +229,7 @@ static int create(struct fs *fs, struct creation *c, struct tarn_inode **out,
 
 	if (c->dir->type != TARN_DIR)
 		return -ENOTDIR;
-	do {
+	for (;;) {
 		if (is_dot(c->name) || is_dotdot(c->name) || entry_is_child(c->dir, c->name)) {
 			err = -EEXIST;
 		} else {
@@ -245,10 +245,16 @@ static int create(struct fs *fs, struct creation *c, struct tarn_inode **out,
 			return err;
 		}
 		err = entry_lookup(fs, c->dir, c->name, out);
-	} while (err == -ENOENT); /* it has gone again */
-	if (!err)
-		err = c->how->exclusive ? create_again(c, *out, post, dir_post, token) : -EEXIST;
-	return err;
+		if (!err)
+			err = c->how->exclusive ? create_again(c, *out, post, dir_post, token)
+						: -EEXIST;
+		if (err != -ENOENT && err != -ESTALE)
+			return err;
+		/* It has gone again. */
+		if (*out)
+			tarn_inode_put(*out);
+		*out = NULL;
+	}
 }
 
 int tarn_create(const struct tarn_cred *cred, struct tarn_inode *dir, const char *name,

@@ -640,6 +640,7 @@ int engine_drain(struct engine_side *e)
 	/* Freed space comes back some commits later; until then only what frees some is done. */
 	for (int i = 0; i < 6 && !rc; i++) {
 		rc = tarn_setattr(NULL, file, &empty, NULL, &token);
+		token.number = 0; /* not the log, the txg */
 		if (rc == -ENOSPC && i > 0)
 			rc = 0;
 		else if (!rc)

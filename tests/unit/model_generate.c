@@ -345,19 +345,27 @@ static void fault(struct generator *g, struct op *op)
 
 /* ---- scripts ---- */
 
-static bool changes_names(const struct op *op)
+/* What a section has of what is not one step beside something else. */
+struct mix {
+	unsigned listings, names; /* changes of names */
+	unsigned punches, sizes;  /* what may change a size */
+};
+
+static void mix_add(struct mix *mix, const struct op *op)
 {
-	return op->kind == OP_CREATE || op->kind == OP_LINK || op->kind == OP_UNLINK ||
-	       op->kind == OP_RENAME;
+	mix->listings += op->kind == OP_READDIR;
+	mix->names += op->kind == OP_CREATE || op->kind == OP_LINK || op->kind == OP_UNLINK ||
+		      op->kind == OP_RENAME;
+	mix->punches += op->kind == OP_PUNCH;
+	mix->sizes += op->kind == OP_WRITE || op->kind == OP_SETATTR || op->kind == OP_ALLOCATE;
 }
 
-/* A listing leaves out what has gone since it looked at the directory: beside more than one
-   change of names it shows a state that never was. */
-static bool in_order(const struct op *op, unsigned listings, unsigned changes)
+/* A listing leaves out what has gone since it looked at the directory: beside more than one change
+   of names it shows a state that never was. A hole ends where the file ended when it was begun. */
+static bool one_step(struct mix mix, const struct op *op)
 {
-	listings += op->kind == OP_READDIR;
-	changes += changes_names(op);
-	return !listings || changes <= 1;
+	mix_add(&mix, op);
+	return !(mix.listings && mix.names > 1) && !(mix.punches && mix.sizes);
 }
 
 /* Three threads on a few things, then a look at what is left. */
@@ -366,7 +374,7 @@ static void add_section(struct generator *g, struct script *s)
 	static const uint8_t looks[] = {OP_GETATTR, OP_READ, OP_READDIR, OP_XGET};
 	uint64_t n = 3 + below(g, 7);
 	uint8_t common = handle(g, WANT_LIVE);
-	unsigned listings = 0, changes = 0;
+	struct mix mix = {0};
 	struct op op;
 
 	g->parallel = true;
@@ -374,9 +382,8 @@ static void add_section(struct generator *g, struct script *s)
 		do {
 			op = (struct op){.to = NO_HANDLE};
 			usual(g, &op);
-		} while (in_steps(&op) || !in_order(&op, listings, changes));
-		listings += op.kind == OP_READDIR;
-		changes += changes_names(&op);
+		} while (in_steps(&op) || !one_step(mix, &op));
+		mix_add(&mix, &op);
 		if (op.kind == OP_READDIR)
 			op.a = NAMES + DATASETS;
 		if (one_in(g, 2))

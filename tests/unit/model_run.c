@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { THREADS = 3, SECTION_MAX = 24, MODELS_MAX = 20000 };
+enum { THREADS = 3, SECTION_MAX = 24, MODELS_MAX = 1000 };
 
 struct models {
 	struct model **m;
@@ -23,6 +23,8 @@ struct run {
 	struct op ahead; /* taken from the source, not done yet */
 	bool has_ahead;
 	size_t at; /* the index of ahead */
+	bool
+	    lost; /* too many orders explain a section for all models to be kept: the script ends */
 	struct failure *failure;
 };
 
@@ -546,9 +548,10 @@ static bool do_section(struct run *r)
 	collect(r, s);
 	run_threads(s);
 	ok = explain(r, s);
+	r->lost = r->models.n == MODELS_MAX;
 	for (size_t i = 0; i < r->models.n; i++)
 		model_section_ended(r->models.m[i]);
-	ok = ok && look_closer(r);
+	ok = r->lost || (ok && look_closer(r));
 	for (unsigned t = 0; t < THREADS; t++)
 		for (unsigned i = 0; i < s->n[t]; i++)
 			outcome_free(&s->lines[t][i].seen);
@@ -589,7 +592,7 @@ static bool run_all(struct run *r)
 
 	if (ok && given)
 		done(r);
-	while (ok && take(r)) {
+	while (ok && !r->lost && take(r)) {
 		if (r->ahead.thread) {
 			ok = do_section(r);
 		} else {
@@ -598,7 +601,7 @@ static bool run_all(struct run *r)
 				done(r);
 		}
 	}
-	return ok && end(r);
+	return ok && (r->lost || end(r));
 }
 
 bool model_run(struct source *source, enum lie (*lie)(const struct op *op), struct failure *f)
