@@ -225,12 +225,13 @@ static int create_again(struct creation *c, struct tarn_inode *inode, struct tar
 static int create(struct fs *fs, struct creation *c, struct tarn_inode **out,
 		  struct tarn_attr *post, struct tarn_attr *dir_post, struct tarn_commit *token)
 {
+	bool stays = is_dot(c->name) || is_dotdot(c->name);
 	int err;
 
 	if (c->dir->type != TARN_DIR)
 		return -ENOTDIR;
 	for (;;) {
-		if (is_dot(c->name) || is_dotdot(c->name) || entry_is_child(c->dir, c->name)) {
+		if (stays || entry_is_child(c->dir, c->name)) {
 			err = -EEXIST;
 		} else {
 			c->inode = NULL;
@@ -248,7 +249,7 @@ static int create(struct fs *fs, struct creation *c, struct tarn_inode **out,
 		if (!err)
 			err = c->how->exclusive ? create_again(c, *out, post, dir_post, token)
 						: -EEXIST;
-		if (err != -ENOENT && err != -ESTALE)
+		if (stays || (err != -ENOENT && err != -ESTALE))
 			return err;
 		/* It has gone again. */
 		if (*out)

@@ -500,6 +500,8 @@ static void nothing_is_made_in_a_removed_directory(void **state)
 	assert_int_equal(drop(NULL, root, "removed"), 0);
 	assert_int_equal(make(NULL, dir, "x", TARN_REG, 0644, NULL), -ENOENT);
 	assert_int_equal(make(NULL, dir, "x", TARN_DIR, 0755, NULL), -ENOENT);
+	assert_int_equal(make(NULL, dir, ".", TARN_DIR, 0755, NULL), -EEXIST);
+	assert_int_equal(make(NULL, dir, "..", TARN_DIR, 0755, NULL), -ESTALE);
 	assert_int_equal(tarn_link(NULL, file, dir, "x", NULL, NULL, &token), -ENOENT);
 	assert_int_equal(move(NULL, root, "file", dir, "x"), -ENOENT);
 	assert_int_equal(tarn_lookup(NULL, dir, "x", &got), -ENOENT);
