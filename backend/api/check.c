@@ -147,7 +147,7 @@ static int check_label(struct dev *dev, const char *path, bool force, struct tar
 	else if ((rc == -EIO || rc == -ENOTSUP) && !force)
 		rc = fail(err, -EEXIST,
 			  "'%s' has a Tarn label that can't be read (%s); -f overwrites it", path,
-			  rc == -EIO ? "damaged" : "of a newer version");
+			  rc == -EIO ? "damaged" : "of another format version");
 	else if (rc == -ENOMEM)
 		fail(err, rc, "out of memory");
 	else

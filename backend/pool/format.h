@@ -26,7 +26,7 @@
 #define UBER_OFFSET (BEAT_OFFSET + SECTOR_SIZE)
 #define UBER_SLOTS 64
 
-#define TARN_FORMAT_VERSION 1
+#define TARN_FORMAT_VERSION 2
 
 /* Greater ones are refused, so that no number that goes on from one wraps around. Ids and
    generations of an import start at its counter << 40. */

@@ -73,7 +73,8 @@ static int read_labels(struct opening *o)
 		return 0;
 	if (newer)
 		return fail(o->err, -ENOTSUP,
-			    "the label of %s was written by a newer version of Tarn", newer);
+			    "the label of %s was written by a version of Tarn with another format",
+			    newer);
 	return fail(o->err, -ENOENT, "no device with a label of the pool was found");
 }
 
