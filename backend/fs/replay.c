@@ -39,6 +39,9 @@ struct change {
 	struct tarn_inode *inode[OP_INODES]; /* referenced once found or made */
 	bool is_new[OP_INODES];
 	unsigned ninodes;
+	uint64_t purged; /* number of an inode that goes with this change; 0: none */
+	struct tarn_inode *victim;
+	struct removal removal;
 };
 
 static int add_inode(struct change *c, const struct redo_view *v)
@@ -52,6 +55,14 @@ static int add_inode(struct change *c, const struct redo_view *v)
 	return inode_record_validate(&in->rec, sizeof(in->rec));
 }
 
+static int add_purge(struct change *c, const struct redo_view *v)
+{
+	if (v->vlen != sizeof(c->purged) || c->purged)
+		return -EIO;
+	memcpy(&c->purged, v->val, sizeof(c->purged));
+	return c->purged ? 0 : -EIO;
+}
+
 static int change_of(const void *record, uint32_t len, struct change *c)
 {
 	struct redo_view v;
@@ -63,6 +74,8 @@ static int change_of(const void *record, uint32_t len, struct change *c)
 	while (!err && redo_next(record, len, &at, &v, &bad)) {
 		if (v.kind == REDO_INODE) {
 			err = add_inode(c, &v);
+		} else if (v.kind == REDO_PURGE) {
+			err = add_purge(c, &v);
 		} else if (v.kind == REDO_PUT || v.kind == REDO_DEL) {
 			if (c->n == ITEMS_MAX || !v.klen || v.vlen > TREE_VALUE_MAX)
 				return -EIO;
@@ -91,9 +104,22 @@ static int find_inodes(struct fs *fs, struct change *c)
 	return 0;
 }
 
+/* The inode that goes, if it is still there. It may have more keys now than when it went, whose
+   removal in several steps may not begin before its name is gone: then it becomes an orphan. */
+static int find_victim(struct fs *fs, struct change *c)
+{
+	int err = c->purged ? inode_get(fs, c->purged, 0, &c->victim) : -ESTALE;
+
+	if (err == -ESTALE) {
+		c->victim = NULL;
+		return 0;
+	}
+	return err ? err : removal_look(fs, c->victim, &c->removal);
+}
+
 static int change_pin(struct op *op, struct change *c)
 {
-	int err = 0;
+	int err = c->victim ? removal_pin(op, c->victim, &c->removal) : 0;
 
 	for (unsigned i = 0; !err && i < c->n; i++)
 		err = op_pin(op, c->item[i].key, c->item[i].klen);
@@ -138,15 +164,22 @@ static void change_apply(struct op *op, struct change *c)
 		rec.flags &= ~(uint32_t)INODE_FORM;
 		inode_restore(op, c->inode[i], &rec);
 	}
+	if (c->victim)
+		removal_apply(op, c->victim, &c->removal);
 }
 
 static int do_change(struct fs *fs, struct change *c)
 {
 	struct op op;
+	unsigned changes = c->n + 2 * c->ninodes;
 	int err = find_inodes(fs, c);
 
+	if (!err)
+		err = find_victim(fs, c);
+	if (c->victim)
+		changes += removal_changes(&c->removal);
 	while (!err) {
-		err = op_begin(&op, fs, TREE_RESERVE(c->n + 2 * c->ninodes) + c->bytes, TX_FREEING);
+		err = op_begin(&op, fs, TREE_RESERVE(changes) + c->bytes, TX_FREEING);
 		if (!err)
 			err = change_pin(&op, c);
 		if (!err)
@@ -161,6 +194,11 @@ static int do_change(struct fs *fs, struct change *c)
 			inode_new_cancel(fs, c->inode[i]);
 		else if (c->inode[i])
 			tarn_inode_put(c->inode[i]);
+	}
+	if (c->victim) {
+		if (!err && !c->removal.now)
+			err = inode_purge(fs, c->victim);
+		tarn_inode_put(c->victim);
 	}
 	return err;
 }
@@ -192,23 +230,6 @@ static int with_inode(struct fs *fs, const struct redo_view *v)
 	return err;
 }
 
-static int purge(struct fs *fs, const struct redo_view *v)
-{
-	struct tarn_inode *inode;
-	uint64_t ino;
-	int err;
-
-	if (v->vlen != sizeof(ino))
-		return -EIO;
-	memcpy(&ino, v->val, sizeof(ino));
-	err = inode_get(fs, ino, 0, &inode);
-	if (err)
-		return err == -ESTALE ? 0 : err;
-	err = inode_purge(fs, inode);
-	tarn_inode_put(inode);
-	return err;
-}
-
 static int do_big(struct fs *fs, const void *record, uint32_t len)
 {
 	struct redo_view v;
@@ -219,8 +240,6 @@ static int do_big(struct fs *fs, const void *record, uint32_t len)
 	while (!err && redo_next(record, len, &at, &v, &bad)) {
 		if (v.kind == REDO_DATA || v.kind == REDO_TRUNCATE)
 			err = with_inode(fs, &v);
-		else if (v.kind == REDO_PURGE)
-			err = purge(fs, &v);
 	}
 	return err;
 }
@@ -298,7 +317,7 @@ static int do_record(void *arg, const void *record, uint32_t len)
 	err = change_of(record, len, c);
 	if (!err)
 		err = do_big(t->fs, record, len);
-	if (!err && (c->n || c->ninodes))
+	if (!err && (c->n || c->ninodes || c->purged))
 		err = do_change(t->fs, c);
 	free(c);
 	return err;

@@ -13,6 +13,8 @@
 
 #include <cmocka.h>
 
+#include "fs/op.h"
+#include "pool/ilog.h"
 #include "pool_fixture.h"
 
 #define ACL_UID 5000 /* + which */
@@ -37,6 +39,29 @@ int __wrap_dev_open(const char *path, int flags, struct dev **out)
 	}
 	return __real_dev_open(path, flags, out);
 }
+
+/* ---- a replay in small steps ---- */
+
+static bool small_steps;
+int __real_op_end(struct op *op, int err);
+int __wrap_op_end(struct op *op, int err);
+
+int __wrap_op_end(struct op *op, int err)
+{
+	struct pool *pool = op->fs->ds->pool;
+
+	err = __real_op_end(op, err);
+	if (small_steps && ilog_replaying(pool))
+		txg_wait(pool, txg_open(pool)); /* if it fails, so will the import */
+	return err;
+}
+
+void cut_replay_in_small_steps(bool yes)
+{
+	small_steps = yes;
+}
+
+/* ---- the simulated devices ---- */
 
 void cut_begin(void)
 {

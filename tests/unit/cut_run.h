@@ -32,6 +32,9 @@ void cut_end(void);
 /* What the placeholders stand for from now on; NULL: nothing. */
 void cut_use(struct sim *const *media, unsigned n);
 
+/* From now on, each change that a replay makes is committed by itself, as might happen. */
+void cut_replay_in_small_steps(bool yes);
+
 /* What was done by one thread, and when by the tape. */
 struct cut_record {
 	const struct cut_profile *profile;

@@ -301,8 +301,10 @@ static void verify_double(struct job *job, const char *id, struct tape_cursor *f
 	tape_cursor_cut(first, cut->how, cut->arg, cut->arg2, media);
 	for (unsigned i = 0; i < n; i++)
 		tape_record(tape, media[i]);
+	cut_replay_in_small_steps(true);
 	if (!cut_verify(job->r, bounds, media, n, false, why))
 		failed(job, id, why);
+	cut_replay_in_small_steps(false);
 	destroy(media, n);
 	end = tape_position(tape);
 	c = tape_cursor_new(tape);
