@@ -105,7 +105,8 @@ static int find_inodes(struct fs *fs, struct change *c)
 }
 
 /* The inode that goes, if it is still there. It may have more keys now than when it went, whose
-   removal in several steps may not begin before its name is gone: then it becomes an orphan. */
+   removal in several steps may not begin before its name is gone: then it becomes an orphan. One
+   that is an orphan goes by inode_purge(), which knows the list. */
 static int find_victim(struct fs *fs, struct change *c)
 {
 	int err = c->purged ? inode_get(fs, c->purged, 0, &c->victim) : -ESTALE;
@@ -114,7 +115,10 @@ static int find_victim(struct fs *fs, struct change *c)
 		c->victim = NULL;
 		return 0;
 	}
-	return err ? err : removal_look(fs, c->victim, &c->removal);
+	if (err)
+		return err;
+	c->removal.now = false;
+	return atomic_load(&c->victim->orphan) ? 0 : removal_look(fs, c->victim, &c->removal);
 }
 
 static int change_pin(struct op *op, struct change *c)
