@@ -102,10 +102,17 @@ static struct tarn_engine *import(struct tarn_dataset **ds)
 	return engine;
 }
 
+static void print_finding(void *arg, const struct tarn_finding *finding)
+{
+	(void)arg;
+	print_error("tarnck: %s\n", finding->text);
+}
+
 static void done(struct tarn_engine *engine, struct tarn_dataset *ds)
 {
 	const char *paths[] = {copies[0], copies[1]};
-	struct tarn_check_spec spec = {.name = FIXTURE_POOL, .paths = paths, .npaths = f.ndevs};
+	struct tarn_check_spec spec = {
+	    .name = FIXTURE_POOL, .paths = paths, .npaths = f.ndevs, .finding = print_finding};
 	struct tarn_check_result result;
 	struct tarn_error err;
 
