@@ -311,10 +311,11 @@ int catalog_open(struct pool *pool, struct cache *cache, struct catalog **out,
 		    "older state",
 		    pool->name, (unsigned long long)pool->uber.txg, strerror(-rc));
 	} else if (!pool->read_only) {
-		rc = start(cat);
-		for (struct tarn_dataset *ds = cat->all; ds && !rc; ds = ds->all_next)
+		/* Once it runs, the destroyer takes from the list of all what it is done with. */
+		for (struct tarn_dataset *ds = cat->all; ds; ds = ds->all_next)
 			if (ds->destroyed)
 				destroyer_add(cat, ds);
+		rc = start(cat);
 	}
 	if (rc) {
 		if (cat)
