@@ -9,6 +9,8 @@
 //
 //   create       CREATE of an empty file
 //   touch        what touch(1) does to a new name: LOOKUP, CREATE, SETATTR; timed as one
+//   save         what a program does that wants its file to last: CREATE, WRITE of 4 KiB, COMMIT;
+//                timed as one
 //   lookup       LOOKUP by name
 //   stat         GETATTR by handle
 //   readdirplus  each connection lists one directory; timed by call, counted by entry
@@ -37,6 +39,7 @@
 
 #define RETRY_NS 5000000u
 #define LIST_BYTES 65536
+#define SAVE_BYTES 4096
 
 struct handle {
 	uint32_t len;
@@ -46,7 +49,7 @@ struct handle {
 struct connection {
 	struct rpc_context *rpc;
 	unsigned file;   /* the one at work; of readdirplus: done when nonzero */
-	unsigned step;   /* of touch */
+	unsigned step;   /* of touch and save */
 	uint64_t cookie; /* of readdirplus */
 	cookieverf3 verifier;
 	uint64_t started;  /* the operation */
@@ -159,6 +162,36 @@ static bool answer_touch(struct connection *c, void *data)
 	return c->step == 0;
 }
 
+static int send_save(struct connection *c)
+{
+	static char content[SAVE_BYTES];
+
+	if (c->step == 0)
+		return send_create(c);
+	if (c->step == 2) {
+		COMMIT3args all = {.file = fh(&files[c->file])};
+		return rpc_nfs3_commit_async(c->rpc, on_reply, &all, c);
+	}
+	WRITE3args args = {.file = fh(&files[c->file]),
+			   .count = SAVE_BYTES,
+			   .stable = UNSTABLE,
+			   .data = {.data_len = SAVE_BYTES, .data_val = content}};
+	/* Another content for each file, so that none is left out as a hole. */
+	memcpy(content, &c->file, sizeof(c->file));
+	content[SAVE_BYTES - 1] = 1;
+	return rpc_nfs3_write_async(c->rpc, on_reply, &args, c);
+}
+
+static bool answer_save(struct connection *c, void *data)
+{
+	if (c->step == 0)
+		answer_create(c, data);
+	if (c->step == 1 && ((WRITE3res *)data)->WRITE3res_u.resok.count != SAVE_BYTES)
+		fail(now->name, "a short write");
+	c->step = (c->step + 1) % 3;
+	return c->step == 0;
+}
+
 static int send_stat(struct connection *c)
 {
 	GETATTR3args args = {.object = fh(&files[c->file])};
@@ -217,7 +250,7 @@ static const struct operation operations[] = {
     {"create", send_create, answer_create},  {"touch", send_touch, answer_touch},
     {"lookup", send_lookup, answer_plain},   {"stat", send_stat, answer_plain},
     {"rename", send_rename, answer_plain},   {"unlink", send_unlink, answer_plain},
-    {"readdirplus", send_list, answer_list},
+    {"readdirplus", send_list, answer_list}, {"save", send_save, answer_save},
 };
 
 /* ---- running one ---- */
