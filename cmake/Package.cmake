@@ -48,7 +48,7 @@ set(CPACK_DEBIAN_PACKAGE_DESCRIPTION
 "storage engine with pools inside the NFS server nfs-ganesha
 Tarn is a module (FSAL) for nfs-ganesha. It keeps the files of NFS clients in
 a pool of devices, copy-on-write, compressed, checksummed from end to end and
-healed from mirrors. All of it runs in user space.
+healed from redundant copies. All of it runs in user space.
 
 This package holds the module, the administrator's command tarn and the
 offline check tarnck.")

@@ -4,6 +4,7 @@
 #include <blkid/blkid.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -52,18 +53,19 @@ static int check_shape(const struct tarn_group_spec *specs, uint32_t n,
 	return 0;
 }
 
-static const char *redundancy(enum tarn_group_kind kind)
+static void put_redundancy(enum tarn_group_kind kind, uint32_t ndevs, char out[32])
 {
-	static const char *const texts[] = {"a single device", "a mirror", "a raidz1", "a raidz2",
-					    "a raidz3"};
+	static const char *const texts[] = {"a single device", "a mirror of %u", "a raidz1 of %u",
+					    "a raidz2 of %u", "a raidz3 of %u"};
 
-	return texts[kind];
+	snprintf(out, 32, texts[kind], ndevs);
 }
 
 static int check_same_redundancy(const struct tarn_group_spec *specs, uint32_t n,
 				 const struct pool_group *like, struct tarn_error *err)
 {
 	struct pool_group first = like ? *like : (struct pool_group){0};
+	char one[32], other[32];
 
 	for (uint32_t g = 0; g < n; g++) {
 		if (specs[g].class == TARN_CLASS_LOG)
@@ -72,11 +74,11 @@ static int check_same_redundancy(const struct tarn_group_spec *specs, uint32_t n
 			first = (struct pool_group){.kind = specs[g].kind, .ndevs = specs[g].ndevs};
 		if (specs[g].kind == first.kind && specs[g].ndevs == first.ndevs)
 			continue;
+		put_redundancy(first.kind, first.ndevs, one);
+		put_redundancy(specs[g].kind, specs[g].ndevs, other);
 		return fail(err, -EINVAL,
-			    "mixed redundancy: %s of %u and %s of %u in one pool; -f does it all "
-			    "the same",
-			    redundancy(first.kind), first.ndevs, redundancy(specs[g].kind),
-			    specs[g].ndevs);
+			    "mixed redundancy: %s and %s in one pool; -f does it all the same", one,
+			    other);
 	}
 	return 0;
 }

@@ -59,13 +59,17 @@ static void found_put(struct tarn_engine *engine, struct engine_pool *pool, stru
 	engine_pool_put(engine, pool);
 }
 
-static int check_component(const char *name, size_t len, struct tarn_error *err)
+/* Of path. */
+static int check_component(const char *path, const char *name, size_t len, struct tarn_error *err)
 {
 	static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 				      "0123456789_.:-";
 
 	if (len == 0)
-		return fail(err, -EINVAL, "a dataset path has no empty components");
+		return fail(err, -EINVAL,
+			    "'%.80s': a path of datasets is pool/dataset/dataset, with one slash "
+			    "between names and none around them",
+			    path);
 	if (len > TARN_NAME_MAX)
 		return fail(err, -ENAMETOOLONG, "'%.40s...' is longer than %d bytes", name,
 			    TARN_NAME_MAX);
@@ -89,7 +93,7 @@ static int check_path(const char *path, struct tarn_error *err)
 			    TARN_PATH_MAX - 1);
 	for (;;) {
 		size_t len = strcspn(at, "/");
-		int rc = check_component(at, len, err);
+		int rc = check_component(path, at, len, err);
 
 		if (rc)
 			return rc;
@@ -107,8 +111,8 @@ static int split(const char *path, char parent[TARN_PATH_MAX], const char **name
 
 	if (!slash)
 		return fail(err, -EINVAL,
-			    "'%s' is a pool's name: its root dataset is made by 'tarn pool create' "
-			    "and goes with 'tarn pool destroy'",
+			    "'%s' is a pool's name: pools are made by 'tarn pool create', renamed "
+			    "by 'tarn pool import -N' and removed by 'tarn pool destroy'",
 			    path);
 	memcpy(parent, path, (size_t)(slash - path));
 	parent[slash - path] = 0;
@@ -209,11 +213,11 @@ static int create_one(struct tarn_engine *engine, const char *path, const struct
 		return rc;
 	rc = find(engine, parent_path, &pool, &parent, err);
 	if (rc)
-		return rc == -ENOENT ? fail(err, rc,
-					    "there is no parent dataset '%s'; -p creates missing "
-					    "ones",
-					    parent_path)
-				     : rc;
+		return rc == -ENOENT && strchr(parent_path, '/')
+			   ? fail(err, rc,
+				  "there is no parent dataset '%s'; -p creates missing ones",
+				  parent_path)
+			   : rc;
 	rc = check_writable(pool, err);
 	if (!rc)
 		rc = check_no_entry(parent, path, name, err);
@@ -603,7 +607,8 @@ int tarn_dataset_get(struct tarn_engine *engine, const char *path, const char *n
 	rc = catalog_walk(pool->catalog, ds, false, collect_props, &a);
 	found_put(engine, pool, ds);
 	if (!rc && name && !a.list && !strchr(name, ':'))
-		rc = fail(err, -EINVAL, "there is no property '%s'", name);
+		rc = fail(err, -EINVAL, "there is no property '%s'; 'tarn fs get all' shows them",
+			  name);
 	while (a.list) {
 		struct prop_out *p = a.list;
 

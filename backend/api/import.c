@@ -110,6 +110,8 @@ int tarn_pool_scan(struct tarn_engine *engine, const char *const *paths, uint32_
 static int choose(struct tarn_engine *engine, const struct tarn_import_spec *spec,
 		  const struct scan *scan, const struct label **out, struct tarn_error *err)
 {
+	bool here = false;
+
 	*out = NULL;
 	for (size_t i = 0; i < scan->n; i++) {
 		const struct label *best = scan_best(scan, scan->devs[i].label->pool_guid);
@@ -117,8 +119,10 @@ static int choose(struct tarn_engine *engine, const struct tarn_import_spec *spe
 		if (spec->name ? strcmp(best->name, spec->name) != 0
 			       : best->pool_guid != spec->guid)
 			continue;
-		if (spec->name && imported_guid(engine, best->pool_guid))
+		if (spec->name && imported_guid(engine, best->pool_guid)) {
+			here = true;
 			continue; /* its name may be another one now */
+		}
 		if (*out && (*out)->pool_guid != best->pool_guid)
 			return fail(err, -EEXIST,
 				    "there are several pools '%s'; name one by its GUID",
@@ -127,6 +131,8 @@ static int choose(struct tarn_engine *engine, const struct tarn_import_spec *spe
 	}
 	if (*out)
 		return 0;
+	if (here)
+		return fail(err, -EEXIST, "pool '%s' is imported already", spec->name);
 	if (spec->name)
 		return fail(err, -ENOENT, "no pool '%s' was found; -d says where to look",
 			    spec->name);

@@ -113,7 +113,8 @@ static int get(struct tarn_engine *engine, const char *name, struct engine_pool 
 {
 	if (!engine_pool_get(engine, name, out))
 		return 0;
-	return fail(err, -ENXIO, "there is no imported pool '%s'", name);
+	return fail(err, -ENXIO, "no pool '%s' is imported; 'tarn pool import' shows which can be",
+		    name);
 }
 
 static int check_writable(const struct engine_pool *p, struct tarn_error *err)

@@ -248,7 +248,9 @@ int tarn_pool_prop_set(struct tarn_engine *engine, const char *name, const char 
 	if (rc)
 		return rc;
 	if (engine_pool_get(engine, name, &p))
-		return fail(err, -ENXIO, "there is no imported pool '%s'", name);
+		return fail(err, -ENXIO,
+			    "no pool '%s' is imported; 'tarn pool import' shows which can be",
+			    name);
 	rc = p->pool->read_only ? -EROFS : catalog_pool_prop_set(p->catalog, prop, value);
 	if (!rc) {
 		pthread_mutex_lock(&engine->table);

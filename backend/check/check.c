@@ -223,9 +223,16 @@ static int choose(const struct tarn_check_spec *spec, const struct scan *scan, u
 		*guid = l->pool_guid;
 		any = true;
 	}
-	if (!any)
-		return fail(err, -ENOENT, "no pool of that name was found on the given devices");
-	return 0;
+	if (any)
+		return 0;
+	if (spec->name)
+		return fail(err, -ENOENT, "no pool '%s' was found; -d says where to look",
+			    spec->name);
+	if (spec->guid)
+		return fail(err, -ENOENT,
+			    "no pool with the GUID %llu was found; -d says where to look",
+			    (unsigned long long)spec->guid);
+	return fail(err, -ENOENT, "no pool was found; -d says where to look");
 }
 
 int tarn_check(const struct tarn_check_spec *spec, struct tarn_check_result *result,
@@ -238,9 +245,14 @@ int tarn_check(const struct tarn_check_spec *spec, struct tarn_check_result *res
 	int rc;
 
 	memset(result, 0, sizeof(*result));
+	for (uint32_t i = 0; i < spec->npaths; i++) {
+		if (access(spec->paths[i], F_OK))
+			return fail(err, -errno, "cannot look for pools in '%s': %s",
+				    spec->paths[i], strerror(errno));
+	}
 	rc = scan_paths(spec->paths, spec->npaths, &scan);
 	if (rc)
-		return fail(err, rc, "the given devices can't be searched: %s", strerror(-rc));
+		return fail(err, rc, "cannot look for pools: %s", strerror(-rc));
 	rc = choose(spec, &scan, &guid, err);
 	if (!rc)
 		rc = open_devs(&scan, guid, 0, &claim, err);

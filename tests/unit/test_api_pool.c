@@ -331,7 +331,7 @@ static void test_export_import(void **state)
 	s = status("tank");
 	guid = s->guid;
 	tarn_pool_status_free(s);
-	refused(import("tank", 0), -ENOENT, "no pool 'tank'");
+	refused(import("tank", 0), -EEXIST, "'tank' is imported already");
 	assert_int_equal(tarn_dataset_open(engine, "tank/a", NULL, &ds), 0);
 	must(tarn_pool_export(engine, "tank", 0, &error));
 	tarn_dataset_put(ds); /* a reference outlives the pool */

@@ -180,7 +180,7 @@ char *device_path(const char *name)
 	if (!strchr(name, '/') && name[0] != '.') {
 		if (asprintf(&path, "/dev/%s", name) < 0)
 			fail("out of memory");
-		if (!access(path, F_OK))
+		if (!access(path, F_OK) || access(name, F_OK))
 			return path;
 		free(path);
 	}

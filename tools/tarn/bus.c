@@ -39,7 +39,8 @@ static _Noreturn void fail_call(const sd_bus_error *error)
 	     "it has one, /var/log/ganesha/ganesha.log says why Tarn did not start"},
 	    {"org.freedesktop.DBus.Error.UnknownMethod",
 	     "the NFS server runs without Tarn or with another version of it; it needs an export "
-	     "with FSAL { Name = TARN; }, and libfsaltarn.so and tarn of the same version"},
+	     "with FSAL { Name = TARN; }, and libfsaltarn.so and tarn of the same version. If it "
+	     "has both, /var/log/ganesha/ganesha.log says why Tarn did not start"},
 	    {"org.freedesktop.DBus.Error.AccessDenied",
 	     "only root may administrate pools: try sudo tarn"},
 	    {"org.freedesktop.DBus.Error.NoReply",

@@ -171,6 +171,9 @@ static void fs_list(const struct args *args)
 	struct json_object *datasets;
 
 	check_types(args);
+	for (size_t i = 0; i < columns.n; i++)
+		if (!strcmp(columns.list[i].column.name, "all"))
+			usage_error(args, "there is no column 'all': name the properties");
 	datasets = fetch_operands(args->operands, args->noperands, has_option(args, 'r'),
 				  property_names(args, &columns), raw);
 	flatten(datasets);

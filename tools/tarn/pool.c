@@ -4,24 +4,33 @@
 #include "bus.h"
 #include "print.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct json_object *first(struct json_object *values)
 {
 	return json_object_array_get_idx(values, 0);
 }
 
-/* Adds the -o and -O properties together: the server knows which is which. */
+/* Adds the -o and -O properties together: the server knows which is which, but of a comment. */
 static struct json_object *create_props(const struct args *args)
 {
 	struct json_object *props = json_object_new_object();
 
-	for (size_t i = 0; i < args->noptions; i++)
-		if (args->options[i].letter == 'o' || args->options[i].letter == 'O')
-			add_prop(args, props, args->options[i].value);
+	for (size_t i = 0; i < args->noptions; i++) {
+		char letter = args->options[i].letter;
+		const char *value = args->options[i].value;
+
+		if (letter == 'O' && !strncmp(value, "comment=", 8))
+			usage_error(args, "the root dataset's comment is set by 'tarn fs set', "
+					  "the pool's by -o");
+		if (letter == 'o' || letter == 'O')
+			add_prop(args, props, value);
+	}
 	return props;
 }
 
@@ -104,6 +113,15 @@ static void pool_export(const struct args *args)
 	}
 }
 
+static char *search_path(const char *name)
+{
+	char *path = absolute_path(name);
+
+	if (access(path, F_OK))
+		fail("cannot look for pools in '%s': %s", name, strerror(errno));
+	return path;
+}
+
 /* The -d paths of an import. */
 static size_t search_paths(const struct args *args, char ***paths)
 {
@@ -112,7 +130,7 @@ static size_t search_paths(const struct args *args, char ***paths)
 	*paths = checked(calloc(args->noptions + 1, sizeof(**paths)));
 	for (size_t i = 0; i < args->noptions; i++)
 		if (args->options[i].letter == 'd')
-			(*paths)[n++] = absolute_path(args->options[i].value);
+			(*paths)[n++] = search_path(args->options[i].value);
 	return n;
 }
 
@@ -227,7 +245,9 @@ static void pool_list(const struct args *args)
 
 	for (size_t i = 0; i < columns.n; i++)
 		if (!columns.list[i].known)
-			usage_error(args, "there is no column '%s'", columns.list[i].column.name);
+			usage_error(args,
+				    "there is no column '%s'; 'tarn help pool list' shows them",
+				    columns.list[i].column.name);
 	pools = choose_pools(args->operands, args->noperands);
 	if (json_object_array_length(pools) == 0 && !has_option(args, 'j')) {
 		if (!has_option(args, 'H'))
@@ -447,7 +467,9 @@ const struct command pool_commands[] = {
      "  -j  JSON, with I/O counters",
      pool_status},
     {"pool", "clear", "", 1, 1, "NAME",
-     "Resets the error counters, and brings failed devices that answer again back.", pool_clear},
+     "Resets the error counters, forgets lost changes, and brings failed devices that\n"
+     "answer again back.",
+     pool_clear},
     {"pool", "get", "Hpjo:", 1, -1, "[-Hpj] [-o FIELD,...] all|PROPERTY[,...] [NAME]...",
      "Shows properties of pools.\n\n"
      "  -H  no header, tabs between columns\n"

@@ -14,13 +14,14 @@ struct advice {
 	const char *state, *meaning, *action;
 };
 
+#define BRING_BACK                                                                                 \
+	"Make the devices available again, then run 'tarn pool clear'; those that are\n"           \
+	"\tMISSING come back when the pool is exported and imported."
+
 static const struct advice pool_advice[] = {
-    {"FAULTED", "Devices of the pool have failed; some data may be out of reach.",
-     "Make the devices available again, then run 'tarn pool clear'."},
-    {"MISSING", "Devices of the pool are missing; some data may be out of reach.",
-     "Attach the devices again, then run 'tarn pool clear'."},
+    {"FAULTED", "Devices of the pool have failed; some data may be out of reach.", BRING_BACK},
     {"DEGRADED", "Devices have failed or are missing. All data is there, with fewer copies.",
-     "Make the devices available again, then run 'tarn pool clear'."},
+     BRING_BACK},
     {0},
 };
 

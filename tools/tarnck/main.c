@@ -35,8 +35,11 @@ struct output {
 	bool any;       /* findings */
 };
 
-static int usage(void)
+/* why: NULL if getopt() has said it. */
+static int usage(const char *why)
 {
+	if (why)
+		fprintf(stderr, "tarnck: %s\n", why);
 	fputs(usage_text, stderr);
 	return EXIT_FAILED;
 }
@@ -199,12 +202,14 @@ static int parse(int argc, char **argv, struct options *options, const char **pa
 		} else if (c == 'h') {
 			fputs(usage_text, stdout);
 			exit(0);
-		} else if (c != 'u' || !set_uberblocks(spec, optarg)) {
-			return usage();
+		} else if (c != 'u') {
+			return usage(NULL);
+		} else if (!set_uberblocks(spec, optarg)) {
+			return usage("-u takes a number from 1 to 3");
 		}
 	}
 	if (argc - optind > 1)
-		return usage();
+		return usage("one pool is checked at a time");
 	if (optind < argc)
 		set_pool(spec, argv[optind]);
 	return 0;
