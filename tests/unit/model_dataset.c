@@ -87,6 +87,14 @@ static bool has_children(const struct model *m, int dataset)
 	return false;
 }
 
+/* It came, and went again because there was no room for its root directory. */
+static void came_and_went(struct model *m, int above)
+{
+	struct node *root = &m->node[m->dataset[above].root];
+
+	root->mtime.known = root->ctime.known = false;
+}
+
 static const char *create(struct model *m, const struct op *op, const struct outcome *seen)
 {
 	struct errs e = {.change = true};
@@ -101,6 +109,8 @@ static const char *create(struct model *m, const struct op *op, const struct out
 	errs_add(&e, model_find_dataset(m, op->name) >= 0, -EEXIST);
 	errs_add(&e, op->name && above < 0 && is_entry(m, 0, dataset_name(up)), -EEXIST);
 	why = errs_check(m, &e, seen->rc);
+	if (seen->rc == -ENOSPC && above >= 0)
+		came_and_went(m, above);
 	if (why || seen->rc)
 		return why;
 	if (above < 0)

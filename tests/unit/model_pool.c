@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -32,13 +33,34 @@ static int failed(struct model_pool *p, const char *what, const char *why)
 	return -1;
 }
 
+/* The last error that the engine logged. */
+static char logged[256];
+static pthread_mutex_t logged_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void on_log(enum tarn_log_level level, const char *text)
+{
+	if (level != TARN_LOG_ERROR)
+		return;
+	pthread_mutex_lock(&logged_lock);
+	snprintf(logged, sizeof(logged), "%s", text);
+	pthread_mutex_unlock(&logged_lock);
+}
+
+void model_pool_last_error(char *out, size_t room)
+{
+	pthread_mutex_lock(&logged_lock);
+	snprintf(out, room, "%s", logged);
+	pthread_mutex_unlock(&logged_lock);
+}
+
 static int start_engine(struct model_pool *p)
 {
 	struct tarn_config config = {.arc_max = 16 << 20,
 				     .dirty_max = 16 << 20,
 				     .threads = 2,
 				     .host = "model",
-				     .host_id = 1};
+				     .host_id = 1,
+				     .log = on_log};
 	int rc = tarn_engine_create(&config, &p->engine);
 
 	return rc ? failed(p, "engine", strerror(-rc)) : 0;
@@ -112,6 +134,7 @@ int model_pool_create(struct model_pool *p, unsigned layout, uint64_t megabytes,
 	int rc = 0;
 
 	*p = (struct model_pool){.mirror = layout >= LAYOUT_MIRROR, .ndevs = ndevs[layout]};
+	logged[0] = 0;
 	strcpy(p->dir, model_pool_dir ? model_pool_dir : MODEL_POOL_DIR);
 	if (!model_pool_dir && !mkdtemp(p->dir))
 		return failed(p, p->dir, strerror(errno));

@@ -47,6 +47,8 @@ int model_pool_check(struct model_pool *p);
 int model_pool_import(struct model_pool *p, unsigned way);
 void model_pool_fault(struct model_pool *p, const struct op *op);
 int model_pool_repair(struct model_pool *p);
+/* What the engine has last logged as an error; "": nothing. */
+void model_pool_last_error(char *out, size_t room);
 void model_pool_remove(struct model_pool *p); /* at any time */
 
 #endif

@@ -49,11 +49,17 @@ static void models_clear(struct models *ms)
 
 __attribute__((format(printf, 2, 3))) static bool fail(struct run *r, const char *format, ...)
 {
+	char *why = r->failure->why, last[256];
+	size_t room = sizeof(r->failure->why), len;
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(r->failure->why, sizeof(r->failure->why), format, args);
+	vsnprintf(why, room, format, args);
 	va_end(args);
+	len = strlen(why);
+	model_pool_last_error(last, sizeof(last));
+	if (last[0])
+		snprintf(why + len, room - len, " (last error logged: %s)", last);
 	r->failure->at = r->at;
 	return false;
 }
