@@ -239,31 +239,38 @@ static int new_acl(struct tarn_inode *inode, const struct tarn_setattr *set,
 	return *out ? 0 : -ENOMEM;
 }
 
-/* All but the size; lock held. */
-static int setattr_rest(struct fs *fs, const struct tarn_cred *cred, struct tarn_inode *inode,
-			const struct tarn_setattr *set, const struct tarn_acl *acl, bool set_acl,
-			struct tarn_commit *token)
+int attr_pin(struct op *op, struct tarn_inode *inode, const struct attr_change *c)
 {
-	enum tx_kind kind = set->mask & TARN_SET_SIZE ? TX_FREEING : TX_NORMAL;
+	int err = op_pin_inode(op, inode);
+
+	return err || !c->set_acl ? err : acl_pin(op, inode->ino);
+}
+
+void attr_make(struct op *op, struct tarn_inode *inode, const struct attr_change *c)
+{
+	struct inode_record *rec = op_dirty(op, inode);
+
+	attr_apply(rec, c->cred, c->set);
+	if (c->set_acl)
+		acl_put(op, inode->ino, rec, c->acl);
+	if (c->set_acl && c->acl)
+		rec->mode = acl_to_mode(c->acl, rec->mode);
+	inode_touch(inode, rec, false);
+}
+
+/* Without a size; lock held. */
+static int attr_only(struct fs *fs, struct tarn_inode *inode, const struct attr_change *c,
+		     struct tarn_commit *token)
+{
 	struct op op;
 	int err;
 
 	do {
-		err = op_begin(&op, fs, TREE_RESERVE(2) + (1u << 16), kind);
+		err = op_begin(&op, fs, ATTR_RESERVE, TX_NORMAL);
 		if (!err)
-			err = op_pin_inode(&op, inode);
-		if (!err && set_acl)
-			err = acl_pin(&op, inode->ino);
-		if (!err) {
-			struct inode_record *rec = op_dirty(&op, inode);
-
-			attr_apply(rec, cred, set);
-			if (set_acl)
-				acl_put(&op, inode->ino, rec, acl);
-			if (set_acl && acl)
-				rec->mode = acl_to_mode(acl, rec->mode);
-			inode_touch(inode, rec, false);
-		}
+			err = attr_pin(&op, inode, c);
+		if (!err)
+			attr_make(&op, inode, c);
 		err = op_end(&op, err);
 		op_token(&op, token);
 	} while (err == -EAGAIN);
@@ -273,24 +280,21 @@ static int setattr_rest(struct fs *fs, const struct tarn_cred *cred, struct tarn
 int attr_set(struct fs *fs, const struct tarn_cred *cred, struct tarn_inode *inode,
 	     const struct tarn_setattr *set, struct tarn_commit *token)
 {
-	struct tarn_acl *stored = NULL, *acl = NULL;
-	bool counts = atomic_load(&inode->ds->props.acl), set_acl = false;
-	uint32_t size_only = TARN_SET_SIZE;
+	struct attr_change change = {.cred = cred, .set = set};
+	bool counts = atomic_load(&inode->ds->props.acl);
+	struct tarn_acl *stored = NULL;
 	int err = atomic_load(&inode->dead) ? -ESTALE : acl_stored(inode, &stored);
 
 	if (!err)
 		err = attr_check(cred, &inode->rec, counts ? stored : NULL, set);
 	if (!err)
-		err = new_acl(inode, set, stored, &acl, &set_acl);
+		err = new_acl(inode, set, stored, &change.acl, &change.set_acl);
 	if (!err && (set->mask & TARN_SET_SIZE))
-		err = range_truncate(inode, set->size, token);
-	/* The truncation has made its own change of times. */
-	if (!err &&
-	    ((set->mask & ~size_only) ||
-	     (set->mask && !cred_super(cred) && without_suid(inode->rec.mode) != inode->rec.mode)))
-		err = setattr_rest(fs, cred, inode, set, acl, set_acl, token);
+		err = range_resize(inode, set->size, &change, token);
+	else if (!err && set->mask)
+		err = attr_only(fs, inode, &change, token);
 	free(stored);
-	free(acl);
+	free(change.acl);
 	return err;
 }
 

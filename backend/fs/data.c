@@ -24,6 +24,7 @@ struct data_op {
 	/* What is asked for. */
 	struct tarn_inode *inode;
 	bool write, strip_suid, stable;
+	bool may_use_all;  /* of the space kept back */
 	struct source src; /* a read: where to put it */
 	uint64_t length;
 	void (*done)(struct data_op *op, int err);
@@ -40,6 +41,7 @@ struct data_op {
 	int (*change)(struct data_op *op, struct tx *tx);
 	uint64_t reserve;
 	uint64_t hungry_since; /* txg; 0: space was not short */
+	uint64_t file_end;     /* zeros up to there: the size when that was planned; or 0 */
 	struct dirty *spare;   /* for the record that inline content becomes */
 
 	/* Results. */
@@ -360,7 +362,7 @@ static void change(struct data_op *op);
 /* -EAGAIN: not before dirty data is written or space has settled. */
 static int enter(struct data_op *op, struct tx *tx)
 {
-	enum tx_kind kind = op->src.iov ? TX_NORMAL : TX_FREEING;
+	enum tx_kind kind = op->may_use_all ? pieces_kind(op->pieces, op->npieces) : TX_NORMAL;
 	struct pool *pool = pool_of(op);
 	int err = tx_try_begin(pool, op->reserve, kind, tx);
 
@@ -592,7 +594,8 @@ static int change_records(struct data_op *op, struct tx *tx)
 	int err;
 
 	op->next = plan;
-	if (op->inode->rec.flags & INODE_INLINE)
+	if ((op->inode->rec.flags & INODE_INLINE) ||
+	    (op->file_end && op->file_end != op->inode->rec.size))
 		return CHANGE_AGAIN;
 	if (exposes_stale(op))
 		return -EIO;
@@ -657,10 +660,14 @@ static void plan_records(struct data_op *op, uint32_t recordsize)
 {
 	int err = pieces_of(op->src.offset, op->length, recordsize, &op->pieces, &op->npieces);
 
-	if (err)
+	if (err) {
 		finish(op, err);
-	else
-		look_all(op);
+		return;
+	}
+	/* Zeros follow, so that the last record can be shortened, or go. */
+	if (op->file_end)
+		op->pieces[op->npieces - 1].to = recordsize;
+	look_all(op);
 }
 
 static void plan_locked(struct data_op *op)
@@ -671,6 +678,7 @@ static void plan_locked(struct data_op *op)
 
 	if (!op->src.iov && end_of(op) > rec->size)
 		op->length = rec->size > op->src.offset ? rec->size - op->src.offset : 0;
+	op->file_end = !op->src.iov && end_of(op) == rec->size ? rec->size : 0;
 	if (op->length == 0)
 		inode_attr(op->inode, &op->post);
 	alock_unlock(&op->inode->lock);
@@ -803,7 +811,7 @@ static void put_done(struct data_op *op, int err)
 	sem_post(&wait->done);
 }
 
-/* iov NULL: zeros. */
+/* iov NULL: zeros. What is put frees space, or was written before. */
 static int put_wait(struct tarn_inode *inode, const struct iovec *iov, uint64_t offset,
 		    uint64_t length, bool strip_suid, struct tarn_commit *token)
 {
@@ -819,7 +827,7 @@ static int put_wait(struct tarn_inode *inode, const struct iovec *iov, uint64_t 
 		return -ENOMEM;
 	}
 	sem_init(&wait.done, 0, 0);
-	op->write = true;
+	op->write = op->may_use_all = true;
 	op->src.iov = iov;
 	op->src.iovcnt = iov ? 1 : 0;
 	op->strip_suid = strip_suid;

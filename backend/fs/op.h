@@ -192,6 +192,20 @@ int attr_check(const struct tarn_cred *cred, const struct inode_record *rec,
 /* Makes them, but for size and ACL. */
 void attr_apply(struct inode_record *rec, const struct tarn_cred *cred,
 		const struct tarn_setattr *set);
+/* What setattr changes beside the size, in the same tx. */
+struct attr_change {
+	const struct tarn_cred *cred;
+	const struct tarn_setattr *set;
+	bool set_acl;
+	struct tarn_acl *acl; /* with set_acl; NULL: none */
+};
+#define ATTR_RESERVE (TREE_RESERVE(2) + (1u << 16))
+int attr_pin(struct op *op, struct tarn_inode *inode, const struct attr_change *c);
+/* After the size; the inode is op_dirty(). */
+void attr_make(struct op *op, struct tarn_inode *inode, const struct attr_change *c);
+/* range.c: as range_truncate(), with the rest of a setattr. */
+int range_resize(struct tarn_inode *inode, uint64_t size, const struct attr_change *rest,
+		 struct tarn_commit *token);
 /* tarn_setattr() under the inode's lock, held for writing. */
 int attr_set(struct fs *fs, const struct tarn_cred *cred, struct tarn_inode *inode,
 	     const struct tarn_setattr *set, struct tarn_commit *token);

@@ -299,6 +299,15 @@ uint64_t pieces_reserve(const struct piece *p, uint32_t n)
 	return in_place ? bytes : bytes + RECORDS_RESERVE(n);
 }
 
+enum tx_kind pieces_kind(const struct piece *p, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		if (p[i].action == PIECE_PUT || p[i].growth)
+			return TX_ZEROING;
+	}
+	return TX_FREEING;
+}
+
 int piece_pin(struct tarn_inode *inode, struct piece *p, struct tx *tx, struct tree_miss *miss)
 {
 	uint8_t key[KEY_ROOM];
@@ -379,7 +388,8 @@ int piece_check(struct tarn_inode *inode, struct piece *p, const struct source *
 	return 0;
 }
 
-static void apply_in_place(struct tarn_inode *inode, struct piece *p, const struct source *src)
+static void apply_in_place(struct tarn_inode *inode, struct piece *p, const struct source *src,
+			   struct tx *tx)
 {
 	struct dirty *d = p->dirty;
 	uint32_t old = d->length;
@@ -391,6 +401,8 @@ static void apply_in_place(struct tarn_inode *inode, struct piece *p, const stru
 			 d->bytes + p->from, p->to - p->from);
 	else
 		memset(d->bytes + p->from, 0, (p->to < old ? p->to : old) - p->from);
+	if (d->length > old)
+		tx_use(tx, d->length - old);
 	d->charged = d->length;
 	inode_space_add(inode, (int64_t)d->length - old);
 	pthread_rwlock_unlock(&d->lock);
@@ -407,7 +419,7 @@ void piece_apply(struct tarn_inode *inode, struct piece *p, const struct source 
 	case PIECE_NOTHING:
 		return;
 	case PIECE_IN_PLACE:
-		apply_in_place(inode, p, src);
+		apply_in_place(inode, p, src, tx);
 		return;
 	case PIECE_REMOVE:
 		inode_space_add(inode, -(int64_t)slot_discharge(&p->now));

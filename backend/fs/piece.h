@@ -80,6 +80,8 @@ int piece_build(struct tarn_inode *inode, struct piece *p, const struct source *
 
 /* Bytes to be reserved for n built pieces and the inode's record. */
 uint64_t pieces_reserve(const struct piece *p, uint32_t n);
+/* The kind of tx for that, where it may use the space kept back. */
+enum tx_kind pieces_kind(const struct piece *p, uint32_t n);
 int piece_pin(struct tarn_inode *inode, struct piece *p, struct tx *tx, struct tree_miss *miss);
 void piece_unpin(struct piece *p);
 int piece_check(struct tarn_inode *inode, struct piece *p, const struct source *src, struct tx *tx,

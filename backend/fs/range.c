@@ -5,7 +5,8 @@
  * Records go in steps of one tx each. A truncation is one change for all to see: its first tx
  * sets the size, zeroes what is left of the last record and frees a first step of records. If
  * there are more, it also marks the inode (INODE_TRUNCATED) and enters it under KEY_ORPHAN, and
- * the last step takes both back. A marked inode does not grow.
+ * the last step takes both back. A marked inode does not grow. What else a setattr changes goes
+ * into the first tx: all is done, or nothing. A hole is one tx, too, if it is not too large.
  */
 #include <errno.h>
 
@@ -15,6 +16,7 @@
 #include "pool/ilog.h"
 
 #define STEP_RECORDS 128
+#define PUNCH_RECORDS 256 /* of a hole that is made in one tx */
 
 static uint64_t round_up(uint64_t n, uint64_t to)
 {
@@ -140,34 +142,57 @@ int range_free(struct tarn_inode *inode, uint64_t from, uint64_t to)
 
 /* ---- truncate ---- */
 
-static int set_size(struct fs *fs, struct tarn_inode *inode, uint64_t size,
+/* With the rest of a setattr, if there is any. */
+struct resize {
+	uint64_t size;
+	const struct attr_change *rest; /* or NULL */
+};
+
+static uint64_t resize_reserve(const struct resize *r)
+{
+	return r->rest && r->rest->set_acl ? ATTR_RESERVE : TREE_RESERVE(1);
+}
+
+static int resize_pin(struct op *op, struct tarn_inode *inode, const struct resize *r)
+{
+	return r->rest ? attr_pin(op, inode, r->rest) : op_pin_inode(op, inode);
+}
+
+static void resized(struct op *op, struct tarn_inode *inode, const struct resize *r)
+{
+	struct inode_record *rec = op_dirty(op, inode);
+
+	rec->size = r->size;
+	inode_touch(inode, rec, true);
+	if (r->rest)
+		attr_make(op, inode, r->rest);
+}
+
+static int set_size(struct fs *fs, struct tarn_inode *inode, const struct resize *r,
 		    struct tarn_commit *token)
 {
 	struct op op;
 	int err;
 
 	do {
-		err = op_begin(&op, fs, TREE_RESERVE(1), TX_NORMAL);
+		/* Alone only at replay: then it was done before. */
+		err = op_begin(&op, fs, resize_reserve(r), r->rest ? TX_NORMAL : TX_FREEING);
 		if (!err)
-			err = op_pin_inode(&op, inode);
-		if (!err) {
-			struct inode_record *rec = op_dirty(&op, inode);
-
-			rec->size = size;
-			inode_touch(inode, rec, true);
-		}
+			err = resize_pin(&op, inode, r);
+		if (!err)
+			resized(&op, inode, r);
 		err = op_end(&op, err);
 		op_token(&op, token);
 	} while (err == -EAGAIN);
 	return err;
 }
 
-static int shrink_inline_step(struct op *op, struct tarn_inode *inode, uint64_t size)
+static int shrink_inline_step(struct op *op, struct tarn_inode *inode, const struct resize *r)
 {
 	uint8_t key[KEY_ROOM], content[INLINE_MAX];
 	uint32_t klen = key_make(key, inode->ino, KEY_INLINE), len;
 	struct inode_record *rec;
-	int err = op_pin_inode(op, inode);
+	int err = resize_pin(op, inode, r);
 
 	if (!err)
 		err = op_pin(op, key, klen);
@@ -176,28 +201,27 @@ static int shrink_inline_step(struct op *op, struct tarn_inode *inode, uint64_t 
 	if (err)
 		return err == -ENOENT ? -EIO : err;
 	rec = op_dirty(op, inode);
-	if (size == 0) {
+	if (r->size == 0) {
 		op_del_unlogged(op, key, klen);
 		rec->flags &= ~(uint32_t)INODE_INLINE;
-	} else if (len > size) {
-		op_put_unlogged(op, key, klen, content, (uint32_t)size);
+	} else if (len > r->size) {
+		op_put_unlogged(op, key, klen, content, (uint32_t)r->size);
 	}
-	rec->size = size;
-	redo_truncate(&op->redo, inode->ino, size);
-	inode_touch(inode, rec, true);
+	redo_truncate(&op->redo, inode->ino, r->size);
+	resized(op, inode, r);
 	return 0;
 }
 
-static int shrink_inline(struct fs *fs, struct tarn_inode *inode, uint64_t size,
+static int shrink_inline(struct fs *fs, struct tarn_inode *inode, const struct resize *r,
 			 struct tarn_commit *token)
 {
 	struct op op;
 	int err;
 
 	do {
-		err = op_begin(&op, fs, TREE_RESERVE(2), TX_FREEING);
+		err = op_begin(&op, fs, TREE_RESERVE(1) + resize_reserve(r), TX_FREEING);
 		if (!err)
-			err = shrink_inline_step(&op, inode, size);
+			err = shrink_inline_step(&op, inode, r);
 		err = op_end(&op, err);
 		op_token(&op, token);
 	} while (err == -EAGAIN);
@@ -229,10 +253,10 @@ static int prepare_tail(struct fs *fs, struct tarn_inode *inode, struct piece *t
 }
 
 static int shrink_step(struct op *op, struct tarn_inode *inode, struct piece *tail,
-		       const struct source *zeros, struct free_range *r, uint64_t size)
+		       const struct source *zeros, struct free_range *beyond,
+		       const struct resize *r)
 {
-	struct inode_record *rec;
-	int err = op_pin_inode(op, inode);
+	int err = resize_pin(op, inode, r);
 
 	if (!err)
 		err = orphan_pin(op, inode);
@@ -242,24 +266,24 @@ static int shrink_step(struct op *op, struct tarn_inode *inode, struct piece *ta
 		err = piece_check(inode, tail, zeros, &op->tx, &op->miss);
 	if (err)
 		return err;
-	rec = op_dirty(op, inode);
+	op_dirty(op, inode);
 	piece_apply(inode, tail, zeros, &op->tx);
-	rec->size = size;
-	redo_truncate(&op->redo, inode->ino, size);
-	inode_touch(inode, rec, true);
-	err = free_some(op, inode, &r->from, r->to, &r->more);
-	if (r->more)
-		mark_truncated(op, inode, rec);
+	redo_truncate(&op->redo, inode->ino, r->size);
+	resized(op, inode, r);
+	err = free_some(op, inode, &beyond->from, beyond->to, &beyond->more);
+	if (beyond->more)
+		mark_truncated(op, inode, &inode->rec);
 	return err;
 }
 
-static int shrink_records(struct fs *fs, struct tarn_inode *inode, uint64_t size,
+static int shrink_records(struct fs *fs, struct tarn_inode *inode, const struct resize *r,
 			  struct tarn_commit *token)
 {
 	uint32_t rs = inode->rec.recordsize;
+	uint64_t size = r->size;
 	struct source zeros = {.offset = size};
 	struct piece tail = {.record = size - size % rs, .from = (uint32_t)(size % rs), .to = rs};
-	struct free_range r = {.from = tail.record + (tail.from ? rs : 0), .to = UINT64_MAX};
+	struct free_range beyond = {.from = tail.record + (tail.from ? rs : 0), .to = UINT64_MAX};
 	struct op op;
 	int err;
 
@@ -267,22 +291,28 @@ static int shrink_records(struct fs *fs, struct tarn_inode *inode, uint64_t size
 		err = prepare_tail(fs, inode, &tail, &zeros);
 		if (err)
 			break;
-		err = op_begin(&op, fs, pieces_reserve(&tail, 1) + RECORDS_RESERVE(STEP_RECORDS),
-			       TX_FREEING);
+		err = op_begin(&op, fs,
+			       pieces_reserve(&tail, 1) + RECORDS_RESERVE(STEP_RECORDS) +
+				   resize_reserve(r),
+			       pieces_kind(&tail, 1));
 		if (!err)
-			err = shrink_step(&op, inode, &tail, &zeros, &r, size);
+			err = shrink_step(&op, inode, &tail, &zeros, &beyond, r);
 		piece_unpin(&tail);
 		err = op_end(&op, err);
 		op_token(&op, token);
 	} while ((err == -EAGAIN || err == -EBUSY) && inode->rec.size != size);
 	piece_reset(&tail);
-	if ((!err || err == -EAGAIN) && r.more)
-		err = range_free(inode, r.from, r.to);
-	return err;
+	if ((!err || err == -EAGAIN) && beyond.more)
+		err = range_free(inode, beyond.from, beyond.to);
+	/* It is done for all to see; what is left goes before the file grows, or at the next
+	   import. */
+	return err == -ENOSPC && inode->rec.size == size ? 0 : err;
 }
 
-int range_truncate(struct tarn_inode *inode, uint64_t size, struct tarn_commit *token)
+int range_resize(struct tarn_inode *inode, uint64_t size, const struct attr_change *rest,
+		 struct tarn_commit *token)
 {
+	struct resize r = {.size = size, .rest = rest};
 	struct fs *fs = fs_of(inode->ds);
 	struct inode_record *rec = &inode->rec;
 	int err = 0;
@@ -296,10 +326,15 @@ int range_truncate(struct tarn_inode *inode, uint64_t size, struct tarn_commit *
 	if (err)
 		return err;
 	if (size >= rec->size)
-		return set_size(fs, inode, size, token);
+		return set_size(fs, inode, &r, token);
 	if (rec->flags & INODE_INLINE)
-		return shrink_inline(fs, inode, size, token);
-	return shrink_records(fs, inode, size, token);
+		return shrink_inline(fs, inode, &r, token);
+	return shrink_records(fs, inode, &r, token);
+}
+
+int range_truncate(struct tarn_inode *inode, uint64_t size, struct tarn_commit *token)
+{
+	return range_resize(inode, size, NULL, token);
 }
 
 /* ---- punch ---- */
@@ -318,13 +353,31 @@ static int punch_records(struct fs *fs, struct tarn_inode *inode, struct free_ra
 	return err;
 }
 
+/* More records than a hole makes in one tx: the edges, then steps. With an error, or after a cut, a
+   part of it may be done. */
+static int punch_large(struct fs *fs, struct tarn_inode *inode, uint64_t offset, uint64_t end,
+		       bool strip_suid, struct tarn_commit *token)
+{
+	uint32_t rs = inode->rec.recordsize;
+	struct free_range r = {.from = round_up(offset, rs),
+			       .to = end - end % rs,
+			       .touch = true,
+			       .strip_suid = strip_suid};
+	int err = 0;
+
+	/* They need space, and if there is none, nothing has changed. */
+	if (offset < r.from)
+		err = data_zero(inode, offset, r.from - offset, strip_suid, token);
+	if (!err && end > r.to)
+		err = data_zero(inode, r.to, end - r.to, strip_suid, token);
+	return err ? err : punch_records(fs, inode, &r, token);
+}
+
 static int punch(const struct tarn_cred *cred, struct fs *fs, struct tarn_inode *inode,
 		 uint64_t offset, uint64_t length, struct tarn_commit *token)
 {
-	uint32_t rs = inode->rec.recordsize;
-	struct free_range r = {.touch = true, .strip_suid = !cred_super(cred)};
-	uint64_t size, end;
-	bool is_inline;
+	uint64_t size, end, most;
+	bool is_inline, strip_suid = !cred_super(cred);
 	int err = 0;
 
 	alock_read(&inode->lock);
@@ -334,22 +387,14 @@ static int punch(const struct tarn_cred *cred, struct fs *fs, struct tarn_inode 
 	alock_unlock(&inode->lock);
 	if (err || offset >= size)
 		return err;
-	/* A hole already; times and suid are to change. */
-	if (is_inline && offset >= INLINE_MAX)
-		return punch_records(fs, inode, &r, token);
-	if (is_inline && size > INLINE_MAX)
-		size = INLINE_MAX;
 	end = length < size - offset ? offset + length : size;
-	r.from = round_up(offset, rs);
-	r.to = end == size ? round_up(end, rs) : end - end % rs;
-	if (is_inline || r.from >= r.to)
-		return data_zero(inode, offset, end - offset, r.strip_suid, token);
-	/* The edges first: they need space, and if there is none, nothing has changed. */
-	if (offset < r.from)
-		err = data_zero(inode, offset, r.from - offset, r.strip_suid, token);
-	if (!err && end > r.to)
-		err = data_zero(inode, r.to, end - r.to, r.strip_suid, token);
-	return err ? err : punch_records(fs, inode, &r, token);
+	/* Beyond what lies inline is a hole already; times and suid are to change. */
+	most = offset < INLINE_MAX ? INLINE_MAX : offset + 1;
+	if (is_inline && end > most)
+		end = most;
+	if ((end - offset) / inode->rec.recordsize > PUNCH_RECORDS)
+		return punch_large(fs, inode, offset, end, strip_suid, token);
+	return data_zero(inode, offset, end - offset, strip_suid, token);
 }
 
 static int range_check(struct tarn_inode *inode, uint64_t length)

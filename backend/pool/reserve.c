@@ -11,13 +11,13 @@ static uint64_t slop_sectors(uint64_t size)
 	return size / 32 > least ? size / 32 : least;
 }
 
-/* Sectors that must stay free: half of the slop is for removing on a full pool, the other half
+/* Sectors that must stay free: half of the slop is for freeing on a full pool, the other half
    for what the sync writes of its own. */
 static uint64_t kept_back(const struct alloc *a, enum tx_kind kind)
 {
 	uint64_t slop = slop_sectors(atomic_load(&a->size));
 
-	return kind == TX_FREEING ? slop / 2 : slop;
+	return kind == TX_NORMAL ? slop : slop / 2;
 }
 
 static bool fits(const struct alloc *a, uint64_t reserved, enum tx_kind kind, uint64_t spare)
@@ -25,7 +25,7 @@ static bool fits(const struct alloc *a, uint64_t reserved, enum tx_kind kind, ui
 	uint64_t sectors = reserved / SECTOR_SIZE + 1;
 
 	/* A window may take just one block of half its size and a bit: two windows for each. */
-	if (kind == TX_NORMAL && 2 * sectors + spare > atomic_load(&a->large))
+	if (kind != TX_FREEING && 2 * sectors + spare > atomic_load(&a->large))
 		return false;
 	/* Each sector may be a block of its own. */
 	if (sectors > atomic_load(&a->small))

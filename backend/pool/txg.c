@@ -85,14 +85,19 @@ void txgs_destroy(struct pool *pool)
 
 /* ---- holds ---- */
 
-static bool take_credit(struct txgs *t, struct txg_shard *shard, uint64_t txg, uint64_t bytes)
+/* What any tx may have, or what its kind has left over. */
+static bool take_credit(struct txgs *t, struct txg_shard *shard, uint64_t bytes, enum tx_kind kind,
+			struct tx *tx)
 {
-	if (shard->credit < bytes && bytes <= CREDIT_BYTES &&
-	    alloc_reserve_ahead(t->pool, txg, CREDIT_BYTES))
-		shard->credit += CREDIT_BYTES;
-	if (shard->credit < bytes)
+	uint64_t *credit = shard->credit;
+
+	if (credit[TX_NORMAL] < bytes && bytes <= CREDIT_BYTES &&
+	    alloc_reserve_ahead(t->pool, tx->txg, CREDIT_BYTES))
+		credit[TX_NORMAL] += CREDIT_BYTES;
+	tx->credit = credit[TX_NORMAL] < bytes ? kind : TX_NORMAL;
+	if (credit[tx->credit] < bytes)
 		return false;
-	shard->credit -= bytes;
+	credit[tx->credit] -= bytes;
 	return true;
 }
 
@@ -108,7 +113,7 @@ static enum reserve_result enter(struct txgs *t, uint64_t bytes, enum tx_kind ki
 		pthread_cond_wait(&shard->change, &shard->lock);
 	*tx = (struct tx){
 	    .pool = t->pool, .txg = atomic_load(&t->open), .reserved = bytes, .slot = slot};
-	if (!take_credit(t, shard, tx->txg, bytes))
+	if (!take_credit(t, shard, bytes, kind, tx))
 		result = alloc_reserve(t->pool, tx->txg, bytes, kind);
 	if (result == RESERVE_OK) {
 		shard->holders++;
@@ -230,8 +235,8 @@ int tx_begin(struct pool *pool, uint64_t bytes, enum tx_kind kind, struct tx *tx
 	return rc;
 }
 
-/* Shard's lock held. What the tx reserved and did not need others of this txg may have; but each
-   shard keeps some for what a txg costs as a whole. */
+/* Shard's lock held. What the tx reserved and did not need others of this txg may have, if they
+   may reserve as it did; but each shard keeps some for what a txg costs as a whole. */
 static uint64_t unused(struct txg_shard *shard, const struct tx *tx)
 {
 	uint64_t left = tx->reserved > tx->used ? tx->reserved - tx->used : 0;
@@ -253,7 +258,7 @@ void tx_end(struct tx *tx)
 	assert(tx_held && !tx->sync);
 	tx_held--;
 	pthread_mutex_lock(&shard->lock);
-	shard->credit += unused(shard, tx);
+	shard->credit[tx->credit] += unused(shard, tx);
 	if (--shard->holders == 0 && shard->closed)
 		pthread_cond_broadcast(&shard->change);
 	pthread_mutex_unlock(&shard->lock);
@@ -356,7 +361,8 @@ static void take_frees(struct txgs *t)
 		for (size_t k = 0; k < shard->frees.n; k++)
 			free_list_add(&t->frozen_frees, &shard->frees.items[k]);
 		shard->frees.n = 0;
-		shard->credit = shard->kept = 0;
+		memset(shard->credit, 0, sizeof(shard->credit));
+		shard->kept = 0;
 	}
 }
 

@@ -39,14 +39,17 @@ struct tx {
 	struct pool *pool;
 	uint64_t txg;
 	uint64_t reserved;     /* bytes, settled when the txg has synced */
-	uint64_t used;         /* of these: tx_dirty() */
+	uint64_t used;         /* of these: tx_dirty(), tx_use() */
 	unsigned slot;         /* which holder counter */
+	unsigned credit;       /* which of its credits they are of: an enum tx_kind */
 	struct txg_sync *sync; /* NULL here; tree_sync_tx(): a change made by the sync itself */
 };
 
 enum tx_kind {
 	TX_NORMAL,
-	TX_FREEING, /* remove, truncate: may use the space kept back for that */
+	TX_ZEROING, /* punch, truncate: writes records, in the space kept back for freeing */
+	TX_FREEING, /* remove, truncate: writes nothing larger than nodes there */
+	TX_KINDS
 };
 
 /*
@@ -75,6 +78,12 @@ void tx_end(struct tx *tx);
 
 /* Memory made dirty in this txg (settled at its commit). */
 void tx_dirty(struct tx *tx, uint64_t bytes);
+
+/* Of what was reserved, bytes of dirty memory that were not to be written before. */
+static inline void tx_use(struct tx *tx, uint64_t bytes)
+{
+	tx->used += bytes;
+}
 
 /* All that was reserved is for the sync (a task), or else what is not dirty at tx_end() goes to
    others. */

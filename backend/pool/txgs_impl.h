@@ -32,8 +32,10 @@ struct txg_shard {
 	pthread_cond_t change; /* opened, or the last holder left a closed shard */
 	bool closed;           /* at the barrier */
 	unsigned holders;
-	uint64_t credit; /* bytes reserved in the open txg for whoever comes */
-	uint64_t kept;   /* bytes left reserved for the txg as a whole */
+	/* Bytes reserved in the open txg for whoever comes: as such txs may, so that none gets what
+	   is kept back from it. */
+	uint64_t credit[TX_KINDS];
+	uint64_t kept; /* bytes left reserved for the txg as a whole */
 	struct free_list frees;
 } __attribute__((aligned(128)));
 
