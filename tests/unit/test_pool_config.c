@@ -398,6 +398,18 @@ static void test_missing_single(void **state)
 	close_pool(c, true);
 }
 
+/* The newest of a device: the second one, in front, may not have come before the pool was closed.
+ */
+static void peek_beat(struct sim *sim, struct heartbeat *beat)
+{
+	struct heartbeat back;
+
+	sim_peek(sim, BEAT_OFFSET, beat, sizeof(*beat));
+	sim_peek(sim, SIM_SIZE - LABEL_AREA + BEAT_OFFSET, &back, sizeof(back));
+	if (back.count > beat->count)
+		*beat = back;
+}
+
 /* The owner's next heartbeat comes with the first label of the new one. */
 static void owner_wakes(struct sim *sim, uint64_t nth, void *arg)
 {
@@ -417,7 +429,7 @@ static void test_owner_wakes(void **state)
 
 	(void)state;
 	close_pool(c, false);
-	sim_peek(sims[0], BEAT_OFFSET, &beat, sizeof(beat));
+	peek_beat(sims[0], &beat);
 	sim_on_write(sims[0], owner_wakes, &beat);
 	o.flags = TARN_FORCE;
 	assert_int_equal(open_pool(&o, &c), -EREMOTE);
