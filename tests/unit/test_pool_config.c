@@ -196,6 +196,7 @@ struct opening {
 	uint64_t guid;
 	uint32_t skip;
 	int flags, dev_flags;
+	unsigned watch;    /* seconds for a heartbeat; 0: one, nobody is there */
 	struct sim **sims; /* NULL elements: not given */
 	uint32_t nsims;
 };
@@ -224,7 +225,7 @@ static int open_pool(const struct opening *o, struct client **out)
 				      .ndevs = n,
 				      .flags = o->flags,
 				      .skip_uberblocks = o->skip,
-				      .watch_seconds = 1};
+				      .watch_seconds = o->watch ? o->watch : 1};
 	rc = pool_open(&args, o->config ? o->config : &host_a, wq, &pool, &error);
 	if (rc)
 		return rc;
@@ -451,8 +452,9 @@ static void test_foreign_host(void **state)
 	struct opening alive = o;
 
 	(void)state;
-	/* While its owner lives, force does not help. */
+	/* While its owner lives, force does not help. It may be slow. */
 	alive.flags = TARN_FORCE;
+	alive.watch = 60;
 	alive.dev_flags = DEV_OPEN_RDONLY;
 	assert_int_equal(open_pool(&alive, &c), -EREMOTE);
 	assert_non_null(strstr(error.text, "anna"));
