@@ -268,7 +268,7 @@ int tarn_dataset_create(struct tarn_engine *engine, const char *path, const stru
 		if (strchr(above, '/') && !exists(engine, above))
 			rc = create_one(engine, above, NULL, 0, err);
 	}
-	if (!rc)
+	if (!rc && !(parents && exists(engine, path)))
 		rc = create_one(engine, path, checked.props, nprops, err);
 	checked_props_free(&checked);
 	return rc;

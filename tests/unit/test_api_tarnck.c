@@ -1721,7 +1721,7 @@ static void test_program(void **state)
 	padding();
 	assert_int_equal(run_program("", out, sizeof(out)), 1);
 	expect_output(out, "tank:/alone (inode ");
-	expect_output(out, "1 findings");
+	expect_output(out, "1 finding\n");
 	assert_int_equal(run_program("-j", out, sizeof(out)), 1);
 	expect_output(out, "{\"kind\":\"copy\",\"txg\":");
 	expect_output(out, "\"dataset\":\"tank\",\"inode\":");

@@ -73,7 +73,7 @@ struct args *parse_args(const struct command *command, int argc, char **argv)
 	check_encoding(argc, argv);
 	args->command = command;
 	args->line = join(argc, argv);
-	snprintf(letters, sizeof(letters), ":%s", command->letters);
+	snprintf(letters, sizeof(letters), ":h%s", command->letters);
 	/* The verb stands where getopt() expects the program. */
 	argc -= 2;
 	argv += 2;

@@ -267,7 +267,7 @@ static void fs_inherit(const struct args *args)
 const struct command fs_commands[] = {
     {"fs", "create", "po:", 1, 1, "[-p] [-o property=value]... PATH",
      "Makes a dataset, e.g. edastore/projects/a.\n\n"
-     "  -p  make missing parents too\n"
+     "  -p  make missing parents too; nothing is done if it exists\n"
      "  -o  a property, e.g. compression=zstd",
      fs_create},
     {"fs", "destroy", "rfn", 1, 1, "[-rfn] PATH",

@@ -87,7 +87,7 @@ static void print_summary(const struct tarn_check_result *r)
 	if (r->unreplayed)
 		printf("%" PRIu64 " changes in the intent log, ", r->unreplayed);
 	if (r->findings)
-		printf("%" PRIu64 " findings\n", r->findings);
+		printf("%" PRIu64 " finding%s\n", r->findings, r->findings == 1 ? "" : "s");
 	else
 		printf("no findings\n");
 }
@@ -185,10 +185,12 @@ static bool set_uberblocks(struct tarn_check_spec *spec, const char *text)
 
 static int parse(int argc, char **argv, struct options *options, const char **paths)
 {
+	static const struct option long_options[] = {
+	    {"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, 'V'}, {0}};
 	struct tarn_check_spec *spec = &options->spec;
 	int c;
 
-	while ((c = getopt(argc, argv, "d:jmpqu:h")) != -1) {
+	while ((c = getopt_long(argc, argv, "d:jmpqu:hV", long_options, NULL)) != -1) {
 		if (c == 'd') {
 			paths[spec->npaths++] = optarg;
 		} else if (c == 'j') {
@@ -201,6 +203,9 @@ static int parse(int argc, char **argv, struct options *options, const char **pa
 			options->quiet = true;
 		} else if (c == 'h') {
 			fputs(usage_text, stdout);
+			exit(0);
+		} else if (c == 'V') {
+			puts("tarnck " TARN_VERSION);
 			exit(0);
 		} else if (c != 'u') {
 			return usage(NULL);

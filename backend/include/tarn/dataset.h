@@ -12,7 +12,7 @@
 #include <tarn/pool.h>
 #include <tarn/tarn.h>
 
-/* parents: create missing parents too (tarn fs create -p). */
+/* parents: missing parents too, and one that exists is no error (tarn fs create -p). */
 int tarn_dataset_create(struct tarn_engine *engine, const char *path, const struct tarn_prop *props,
 			uint32_t nprops, bool parents, struct tarn_error *err);
 
