@@ -21,6 +21,7 @@ static const char usage_text[] =
     "  -p       show the progress (by default if the standard error is a terminal)\n"
     "  -q       print findings only\n"
     "  -u N     check the N newest uberblocks, 1 to 3 (default 1)\n"
+    "  -V       print the version\n"
     "Exit status: 0 no finding, 1 findings, 2 the check could not be made.\n";
 
 struct options {
