@@ -242,6 +242,7 @@ static void put_device(struct out *array, const struct tarn_dev_status *dev)
 	put_entry_u64(&dict, "read_errors", dev->read_errors);
 	put_entry_u64(&dict, "write_errors", dev->write_errors);
 	put_entry_u64(&dict, "checksum_errors", dev->checksum_errors);
+	put_entry_u64(&dict, "stale", dev->stale);
 	put_entry_u64(&dict, "reads", dev->reads);
 	put_entry_u64(&dict, "writes", dev->writes);
 	put_entry_u64(&dict, "read_bytes", dev->read_bytes);

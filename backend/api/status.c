@@ -12,6 +12,12 @@
 
 /* ---- status ---- */
 
+/* Whether what should be on it is. */
+static bool dev_whole(const struct pool_dev *dev)
+{
+	return pool_dev_usable(dev) && !atomic_load(&dev->stale);
+}
+
 static void put_dev(const struct pool_dev *dev, struct tarn_dev_status *out)
 {
 	out->guid = dev->guid;
@@ -21,6 +27,9 @@ static void put_dev(const struct pool_dev *dev, struct tarn_dev_status *out)
 	out->read_errors = atomic_load(&dev->read_errors);
 	out->write_errors = atomic_load(&dev->write_errors);
 	out->checksum_errors = atomic_load(&dev->checksum_errors);
+	out->stale = atomic_load(&dev->stale);
+	if (out->stale && out->state == TARN_DEV_ONLINE)
+		out->state = TARN_DEV_DEGRADED;
 	if (!dev->dev)
 		return;
 	out->reads = atomic_load(&dev->dev->stats.reads);
@@ -33,10 +42,12 @@ static void put_group(struct pool *pool, uint32_t index, struct tarn_group_statu
 {
 	const struct pool_group *group = &pool->groups[index];
 	struct pool_space space;
-	uint32_t usable = 0;
+	uint32_t usable = 0, whole = 0;
 
-	for (uint32_t i = 0; i < group->ndevs; i++)
+	for (uint32_t i = 0; i < group->ndevs; i++) {
 		usable += pool_dev_usable(&pool->devs[group->first_dev + i]);
+		whole += dev_whole(&pool->devs[group->first_dev + i]);
+	}
 	pool_group_space(pool, index, &space);
 	*out = (struct tarn_group_status){.kind = group->kind,
 					  .first_dev = group->first_dev,
@@ -44,7 +55,7 @@ static void put_group(struct pool *pool, uint32_t index, struct tarn_group_statu
 					  .size = space.size,
 					  .allocated = space.allocated,
 					  .state = TARN_DEV_FAULTED};
-	if (usable == group->ndevs)
+	if (whole == group->ndevs)
 		out->state = TARN_DEV_ONLINE;
 	else if (usable >= pool_kind_needs(group->kind, group->ndevs))
 		out->state = TARN_DEV_DEGRADED;
@@ -73,7 +84,7 @@ static enum tarn_dev_state pool_state(struct pool *pool)
 	if (atomic_load(&pool->suspended) || !pool_groups_usable(pool))
 		return TARN_DEV_FAULTED;
 	for (uint32_t i = 0; i < ndevs; i++) {
-		if (!pool_dev_usable(&pool->devs[i]))
+		if (!dev_whole(&pool->devs[i]))
 			return TARN_DEV_DEGRADED;
 	}
 	return TARN_DEV_ONLINE;

@@ -45,13 +45,23 @@ struct chunk *chunk_find(struct pool *pool, uint64_t id)
 	return c;
 }
 
-/* Lock held. */
-static void insert(struct chunks *t, struct chunk *c)
+/* Of the chunks in the table, for the status. Lock held. */
+static void count_stale(struct pool *pool, const struct chunk *c, int change)
 {
-	_Atomic(struct chunk *) *head = bucket_of(t, c->id);
+	for (unsigned i = 0; i < c->ncols; i++) {
+		if (atomic_load(&c->cols[i].stale))
+			atomic_fetch_add(&pool->devs[c->cols[i].dev].stale, change);
+	}
+}
+
+/* Lock held. */
+static void insert(struct pool *pool, struct chunk *c)
+{
+	_Atomic(struct chunk *) *head = bucket_of(pool->chunks, c->id);
 
 	atomic_store_explicit(&c->hash_next, atomic_load(head), memory_order_relaxed);
 	atomic_store_explicit(head, c, memory_order_release);
+	count_stale(pool, c, 1);
 }
 
 /* Lock held. A reader in the middle of the chain still finds its way: c keeps its hash_next. */
@@ -63,6 +73,7 @@ static void unlink_chunk(struct pool *pool, struct chunk *c)
 	while (atomic_load(at) != c)
 		at = &atomic_load(at)->hash_next;
 	atomic_store_explicit(at, atomic_load(&c->hash_next), memory_order_release);
+	count_stale(pool, c, -1);
 	if (c->record_dirty) {
 		struct chunk **d = &t->dirty;
 
@@ -302,7 +313,7 @@ int chunk_new(struct txg_sync *s, uint32_t group, enum chunk_profile profile,
 	c->id = t->next_chunk++;
 	rc = take_columns(s, c);
 	if (!rc) {
-		insert(t, c);
+		insert(s->pool, c);
 		mark_dirty(t, c);
 	}
 	pthread_mutex_unlock(&t->lock);
@@ -336,6 +347,7 @@ static bool set_stale(struct pool *pool, struct chunk *chunk, unsigned col)
 	if (others < chunk_data_cols(chunk))
 		return false;
 	atomic_store(&chunk->cols[col].stale, true);
+	atomic_fetch_add(&pool->devs[chunk->cols[col].dev].stale, 1);
 	mark_dirty(pool->chunks, chunk);
 	return true;
 }
@@ -461,7 +473,7 @@ static void map_candidate(struct pool *pool, const struct claim *first, const st
 		col->generation = first->generation;
 		atomic_init(&col->stale, false);
 	}
-	insert(pool->chunks, c);
+	insert(pool, c);
 }
 
 int chunks_assemble(struct pool *pool)
@@ -569,7 +581,7 @@ int chunk_load(struct pool *pool, uint64_t id, const struct chunk_record *record
 	c = chunk_of_record(pool, id, record);
 	if (old)
 		unlink_chunk(pool, old);
-	insert(t, c);
+	insert(pool, c);
 	c->listed = true;
 	pthread_mutex_unlock(&t->lock);
 	*out = c;

@@ -58,6 +58,7 @@ struct pool_dev {
 	uint64_t seen_import, seen_txg;
 	_Atomic(enum tarn_dev_state) state;
 	atomic_ulong read_errors, write_errors, checksum_errors;
+	atomic_ulong stale; /* columns of chunks on it that have missed writes; chunk.c */
 	struct slab_table *slabs;
 };
 

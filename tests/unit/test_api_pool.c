@@ -390,7 +390,13 @@ static void test_missing_mirror_device(void **state)
 	assert_int_equal(rename(hidden, path[1]), 0);
 	must(import("tank", 0));
 	s = status("tank");
-	assert_int_equal(s->state, TARN_DEV_ONLINE);
+	/* It has missed the new dataset. */
+	assert_int_equal(s->state, TARN_DEV_DEGRADED);
+	assert_int_equal(s->groups[0].state, TARN_DEV_DEGRADED);
+	assert_int_equal(s->devs[0].state, TARN_DEV_ONLINE);
+	assert_int_equal(s->devs[0].stale, 0);
+	assert_int_equal(s->devs[1].state, TARN_DEV_DEGRADED);
+	assert_true(s->devs[1].stale > 0);
 	tarn_pool_status_free(s);
 	struct tarn_dataset *ds;
 	assert_int_equal(tarn_dataset_open(engine, "tank/new", NULL, &ds), 0);

@@ -20,7 +20,9 @@ struct advice {
 
 static const struct advice pool_advice[] = {
     {"FAULTED", "Devices of the pool have failed; some data may be out of reach.", BRING_BACK},
-    {"DEGRADED", "Devices have failed or are missing. All data is there, with fewer copies.",
+    {"DEGRADED",
+     "Devices have failed, are missing, or lack what was written while they were away\n"
+     "\t(DEGRADED). All data is there, with fewer copies.",
      BRING_BACK},
     {0},
 };

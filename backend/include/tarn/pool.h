@@ -117,9 +117,11 @@ enum tarn_dev_state { TARN_DEV_ONLINE, TARN_DEV_DEGRADED, TARN_DEV_FAULTED, TARN
 struct tarn_dev_status {
 	uint64_t guid;
 	char path[TARN_DEV_PATH_MAX + 1];
-	enum tarn_dev_state state;
-	uint64_t size; /* bytes */
+	enum tarn_dev_state state; /* DEGRADED: online, but it has missed writes */
+	uint64_t size;             /* bytes */
 	uint64_t read_errors, write_errors, checksum_errors;
+	uint64_t
+	    stale; /* chunks of which it has a column that has missed writes, and is not used */
 	uint64_t reads, writes, read_bytes, write_bytes; /* since import */
 };
 
