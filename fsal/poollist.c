@@ -63,6 +63,7 @@ static struct pool_entry **entry_find(struct pool_list *list, uint64_t guid)
 
 /* ---- the file ---- */
 
+/* *last: the pool that the line before was about, if it is known. */
 static int read_line(struct pool_list *list, struct pool_entry **last, char *line)
 {
 	uint64_t guid;
@@ -70,8 +71,9 @@ static int read_line(struct pool_list *list, struct pool_entry **last, char *lin
 	int end = 0;
 
 	line[strcspn(line, "\n")] = '\0';
-	if (strncmp(line, "dev /", 5) == 0 && *last)
-		return entry_add(*last, line + 4);
+	if (strncmp(line, "dev ", 4) == 0)
+		return *last && line[4] == '/' ? entry_add(*last, line + 4) : -EINVAL;
+	*last = NULL;
 	/* %63s: TARN_POOL_NAME_MAX */
 	if (sscanf(line, "pool %" SCNx64 " %63s %2s%n", &guid, name, mode, &end) != 3 ||
 	    line[end] != '\0' || *entry_find(list, guid))
@@ -95,9 +97,11 @@ int pool_list_open(struct pool_list *list, const char *path)
 	FILE *file = fopen(path, "re");
 	if (!file)
 		return errno == ENOENT ? 0 : -errno;
-	while (r == 0 && getline(&line, &size, file) >= 0)
-		r = read_line(list, &last, line);
-	if (r == 0 && ferror(file))
+	while (r != -ENOMEM && getline(&line, &size, file) >= 0) {
+		int bad = read_line(list, &last, line);
+		r = bad ? bad : r;
+	}
+	if (r != -ENOMEM && ferror(file))
 		r = -EIO;
 	free(line);
 	fclose(file);
@@ -134,8 +138,9 @@ static int write_file(struct pool_list *list)
 		for (uint32_t i = 0; i < entry->ndevs; i++)
 			fprintf(file, "dev %s\n", entry->devs[i]);
 	}
-	if (fflush(file) != 0 || fsync(fileno(file)) != 0)
-		r = -errno;
+	/* What a full disk did not take is missing, also if there was room for the rest. */
+	if (fflush(file) != 0 || ferror(file) || fsync(fileno(file)) != 0)
+		r = errno ? -errno : -EIO;
 	if (fclose(file) != 0 && r == 0)
 		r = -errno;
 	if (r == 0 && rename(temp, list->path) != 0)

@@ -242,11 +242,27 @@ static void test_damaged_file(void **state)
 		assert_int_equal(pool_list_open(&f->list, f->path), -EINVAL);
 		pool_list_close(&f->list);
 	}
-	/* What stands before the damage is used. */
-	write_list(f, TANK "rubbish\n");
+	/* What stands before the damage is used, and what comes behind it: else the next change of
+	   the list would forget it. */
+	write_list(f, TANK "rubbish\ndev /srv/c/3\npool 22 x\ndev /srv/c/4\n" ARCHIVE);
 	assert_int_equal(pool_list_open(&f->list, f->path), -EINVAL);
 	pool_list_import(&f->list, NULL, complain);
-	assert_non_null(strstr(asked, "1111 0:"));
+	assert_non_null(strstr(asked, "1111 0: /srv/a/0 /srv/a/1 /srv/b/2\n"));
+	assert_non_null(strstr(asked, "ffffffffffffffff 4: /dev/disk/by-id/x y\n"));
+	pool_list_close(&f->list);
+}
+
+static void test_full_disk(void **state)
+{
+	struct fixture *f = *state;
+	char temp[80];
+
+	write_list(f, ARCHIVE);
+	snprintf(temp, sizeof(temp), "%s.new", f->path);
+	assert_int_equal(symlink("/dev/full", temp), 0);
+	assert_int_equal(pool_list_open(&f->list, f->path), 0);
+	assert_int_equal(pool_list_update(&f->list, NULL, "tank", 0x1111, true), -ENOSPC);
+	assert_file(f, ARCHIVE);
 	pool_list_close(&f->list);
 }
 
@@ -267,6 +283,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(test_searches_folders, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_failed_import_stays, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_damaged_file, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_full_disk, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_unwritable, setup, teardown),
 	};
 
