@@ -211,6 +211,38 @@ static void publish(struct pool *pool, const struct label_layout *layout)
 	logs_publish(pool, layout);
 }
 
+/* Whether all new devices work, from these numbers on: none is begun with fewer than was said. */
+static bool new_usable(const struct pool *pool, uint32_t first_dev, uint32_t first_log,
+		       const struct label_layout *layout)
+{
+	bool usable = true;
+
+	for (uint32_t i = first_dev; i < layout->ndevs; i++)
+		usable = usable && pool_dev_usable(&pool->devs[i]);
+	for (uint32_t g = first_log; g < layout->nlogs; g++)
+		usable = usable && log_usable(layout->logs[g], true);
+	return usable;
+}
+
+/* No label is left. The first error. */
+static int wipe_all(struct pool *pool)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < pool->ndevs; i++) {
+		struct pool_dev *dev = &pool->devs[i];
+		int failed = dev->dev ? label_wipe(dev->dev, dev->size) : 0;
+
+		rc = rc ? rc : failed;
+	}
+	for (uint32_t g = 0; g < pool->nlogs; g++) {
+		int failed = log_wipe(pool->logs[g]);
+
+		rc = rc ? rc : failed;
+	}
+	return rc;
+}
+
 static int init_new(struct pool *pool, const char *name, const struct pool_new_group *groups,
 		    uint32_t ngroups)
 {
@@ -230,8 +262,12 @@ static int init_new(struct pool *pool, const char *name, const struct pool_new_g
 	if (rc)
 		return rc;
 	rc = label_write_all(pool, LABEL_ACTIVE);
+	rc = rc || new_usable(pool, 0, 0, &layout) ? rc : -EIO;
 	rc = rc ? rc : pool_create_parts(pool);
-	return rc ? rc : beat_start(pool);
+	rc = rc ? rc : beat_start(pool);
+	if (rc)
+		wipe_all(pool);
+	return rc;
 }
 
 int pool_create(const char *name, const struct pool_new_group *groups, uint32_t ngroups,
@@ -290,10 +326,7 @@ int pool_add_groups(struct pool *pool, const struct pool_new_group *groups, uint
 		   names: theirs are the first labels that tell it. */
 		rc = rc ? rc : label_write_layout(pool, LABEL_ACTIVE, &layout, true);
 		rc = rc ? rc : label_write_layout(pool, LABEL_ACTIVE, &layout, false);
-		for (uint32_t i = pool->ndevs; i < layout.ndevs && !rc; i++)
-			rc = pool_dev_usable(&pool->devs[i]) ? 0 : -EIO;
-		for (uint32_t g = pool->nlogs; g < layout.nlogs && !rc; g++)
-			rc = log_usable(layout.logs[g], true) ? 0 : -EIO;
+		rc = rc || new_usable(pool, pool->ndevs, pool->nlogs, &layout) ? rc : -EIO;
 		if (rc)
 			drop_new(pool, &layout);
 		else
@@ -335,18 +368,7 @@ int pool_destroy(struct pool *pool)
 	ilog_stop(pool);
 	alloc_wait_discards(pool);
 	beat_stop(pool);
-	rc = pool_may_write(pool) ? 0 : -EROFS;
-	for (uint32_t i = 0; i < pool->ndevs && rc != -EROFS; i++) {
-		struct pool_dev *dev = &pool->devs[i];
-		int failed = dev->dev ? label_wipe(dev->dev, dev->size) : 0;
-
-		rc = rc ? rc : failed;
-	}
-	for (uint32_t g = 0; g < pool->nlogs && rc != -EROFS; g++) {
-		int failed = log_wipe(pool->logs[g]);
-
-		rc = rc ? rc : failed;
-	}
+	rc = pool_may_write(pool) ? wipe_all(pool) : -EROFS;
 	pool_free(pool);
 	return rc;
 }

@@ -325,6 +325,48 @@ static void test_bad_arguments(void **state)
 	sim_destroy(small);
 }
 
+static void fail_from_then_on(struct sim *sim, uint64_t nth, void *arg)
+{
+	if (nth == *(uint64_t *)arg)
+		sim_fail(sim, DEV_WRITE, 0, SIM_SIZE, -ENOSPC, 0);
+}
+
+/* A device that fails at any of the writes of a create: there is no pool, and none to be imported
+   from the other one. */
+static void test_create_fails(void **state)
+{
+	static const char *const paths[] = {"/dev/s0", "/dev/s1"};
+	struct label *label = dev_buf_alloc(sizeof(*label));
+	struct pool *pool = NULL;
+	uint64_t good;
+
+	(void)state;
+	for (good = 1; !pool && good < 100; good++) {
+		struct pool_new_dev devs[2];
+		struct pool_new_group group = {.kind = TARN_GROUP_MIRROR, .ndevs = 2, .devs = devs};
+		struct dev *dev;
+
+		for (int i = 0; i < 2; i++) {
+			sims[i] = sim_create(paths[i], SIM_SIZE, 512);
+			devs[i] = (struct pool_new_dev){open_sim(sims[i], 0), paths[i]};
+		}
+		sim_on_write(sims[1], fail_from_then_on, &good);
+		if (pool_create("tank", &group, 1, &host_a, wq, &pool)) {
+			dev = open_sim(sims[0], DEV_OPEN_RDONLY);
+			assert_int_equal(label_read(dev, label), -ENOENT);
+			dev_close(dev);
+			drop_sims(NULL);
+			pool = NULL;
+		}
+	}
+	assert_non_null(pool);
+	assert_true(good > 6); /* both areas: wiped, then labelled */
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(pool->devs[i].state, TARN_DEV_ONLINE);
+	pool_destroy(pool);
+	free(label);
+}
+
 static void test_names(void **state)
 {
 	static const char *const good[] = {"a", "tank", "T_1.x:y-z", "logs", "cache1", "Mirror"};
@@ -830,25 +872,16 @@ static void test_fault_and_restore(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    TEST(test_slab_size),
-	    TEST(test_create_and_open),
-	    TEST(test_bad_arguments),
-	    TEST(test_names),
-	    TEST(test_missing_devices),
-	    TEST(test_missing_single),
-	    TEST(test_foreign_host),
-	    TEST(test_read_only),
-	    TEST(test_rewind),
-	    TEST(test_uberblock_lost),
-	    TEST(test_copies),
-	    TEST(test_destroy),
-	    TEST(test_cut_import),
-	    TEST(test_cut_rewind),
-	    TEST(test_cut_add),
-	    TEST(test_owner_wakes),
-	    TEST(test_failed_add),
-	    TEST(test_cut_create),
-	    TEST(test_fault_and_restore),
+	    TEST(test_slab_size),      TEST(test_create_and_open),
+	    TEST(test_bad_arguments),  TEST(test_create_fails),
+	    TEST(test_names),          TEST(test_missing_devices),
+	    TEST(test_missing_single), TEST(test_foreign_host),
+	    TEST(test_read_only),      TEST(test_rewind),
+	    TEST(test_uberblock_lost), TEST(test_copies),
+	    TEST(test_destroy),        TEST(test_cut_import),
+	    TEST(test_cut_rewind),     TEST(test_cut_add),
+	    TEST(test_owner_wakes),    TEST(test_failed_add),
+	    TEST(test_cut_create),     TEST(test_fault_and_restore),
 	};
 	int failed;
 
