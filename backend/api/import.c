@@ -201,11 +201,12 @@ static const char *held_by_others(const struct scan *scan, const struct opened *
 	return NULL;
 }
 
-/* What does not open is missing; but what somebody else holds is no pool to be imported. */
+/* What does not open is missing; but what somebody else holds is no pool to be imported, and what
+   this process has no descriptors or memory for is there. */
 static int try_open_devs(const struct scan *scan, uint64_t guid, bool read_only, struct opened *out,
 			 struct tarn_error *err)
 {
-	int *result = calloc(scan->n, sizeof(*result));
+	int *result = calloc(scan->n, sizeof(*result)), rc = 0;
 	const char *held;
 
 	*out = (struct opened){.devs = calloc(scan->n, sizeof(*out->devs)),
@@ -215,7 +216,7 @@ static int try_open_devs(const struct scan *scan, uint64_t guid, bool read_only,
 		free(result);
 		return fail(err, -ENOMEM, "out of memory");
 	}
-	for (size_t i = 0; i < scan->n; i++) {
+	for (size_t i = 0; i < scan->n && !rc; i++) {
 		const char *path = scan->devs[i].path;
 
 		if (scan->devs[i].label->pool_guid != guid)
@@ -223,13 +224,17 @@ static int try_open_devs(const struct scan *scan, uint64_t guid, bool read_only,
 		result[i] = dev_open(path, read_only ? DEV_OPEN_RDONLY : 0, &out->devs[out->n]);
 		if (!result[i])
 			out->paths[out->n++] = path;
+		else if (scan_shortage(result[i]))
+			rc = fail(err, result[i], "'%s' can't be opened: %s", path,
+				  strerror(-result[i]));
 	}
-	held = held_by_others(scan, out, result);
+	held = rc ? NULL : held_by_others(scan, out, result);
 	free(result);
-	if (!held)
-		return 0;
-	opened_free(out, true);
-	return fail(err, -EBUSY, "'%s' is in use by another program", held);
+	if (held)
+		rc = fail(err, -EBUSY, "'%s' is in use by another program", held);
+	if (rc)
+		opened_free(out, true);
+	return rc;
 }
 
 /* The kernel keeps the devices of a process that was killed until its last request has ended:
@@ -386,7 +391,9 @@ static int import(struct attempt *a, int flags, struct tarn_error *err)
 	bool opened;
 	int rc = 0;
 
-	if (flags & (TARN_DRY_RUN | TARN_REWIND))
+	/* With another name paths of datasets may become too long, and labels would have it then.
+	 */
+	if (flags & (TARN_DRY_RUN | TARN_REWIND) || strcmp(a->name, a->label->name) != 0)
 		rc = try_read_only(a, err);
 	if (rc || (flags & TARN_DRY_RUN))
 		return rc;

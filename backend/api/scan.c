@@ -68,9 +68,11 @@ static int look_at(struct scan *scan, const char *path, const struct stat *st)
 
 	if ((!S_ISREG(st->st_mode) && !S_ISBLK(st->st_mode)) || known(scan, st) ||
 	    strlen(path) > TARN_DEV_PATH_MAX ||
-	    (S_ISREG(st->st_mode) && st->st_size < 2 * (off_t)LABEL_AREA) ||
-	    dev_open(path, DEV_OPEN_RDONLY, &dev))
+	    (S_ISREG(st->st_mode) && st->st_size < 2 * (off_t)LABEL_AREA))
 		return 0;
+	rc = dev_open(path, DEV_OPEN_RDONLY, &dev);
+	if (rc)
+		return scan_shortage(rc) ? rc : 0;
 	label = dev_buf_alloc(sizeof(*label));
 	rc = label ? label_read(dev, label) : -ENOMEM;
 	/* The last partition of a disk may show the disk's own back label. */
@@ -81,7 +83,7 @@ static int look_at(struct scan *scan, const char *path, const struct stat *st)
 	if (rc)
 		free(label);
 	dev_close(dev);
-	return rc == -ENOMEM ? rc : 0;
+	return scan_shortage(rc) ? rc : 0;
 }
 
 static int look_into(struct scan *scan, const char *dir)
@@ -128,10 +130,10 @@ int scan_paths(const char *const *paths, uint32_t npaths, struct scan *out)
 	for (uint32_t i = 0; i < npaths; i++) {
 		int rc = look(out, paths[i]);
 
-		first = first ? first : rc;
+		first = first && !scan_shortage(rc) ? first : rc;
 	}
 	/* A device that is not there may be a mirror's; and no disks at all is no error. */
-	if (first == -ENOMEM || (first && !out->n && paths != &by_id)) {
+	if (scan_shortage(first) || (first && !out->n && paths != &by_id)) {
 		scan_free(out);
 		return first;
 	}

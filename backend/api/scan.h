@@ -3,6 +3,8 @@
 #ifndef TARN_API_SCAN_H
 #define TARN_API_SCAN_H
 
+#include <errno.h>
+
 #include "pool/label.h"
 
 struct scan_dev {
@@ -18,8 +20,15 @@ struct scan {
 	size_t n, room;
 };
 
+/* What says that this process lacks something, not what is wrong with a device. */
+static inline bool scan_shortage(int rc)
+{
+	return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM || rc == -EAGAIN;
+}
+
 /* The given files, devices and directories' entries; with none, /dev/disk/by-id. What cannot be
-   opened or has no label is left out. The first error of a given path, if nothing was found. */
+   opened or has no label is left out. The first error of a given path, if nothing was found; always
+   a shortage. */
 int scan_paths(const char *const *paths, uint32_t npaths, struct scan *out);
 void scan_free(struct scan *scan);
 

@@ -226,25 +226,34 @@ static int load_prop(void *arg, const uint8_t *key, uint32_t klen, const void *v
 	return prop_set_local(ds, name, canonical);
 }
 
-/* Every live dataset hangs below the root (no circle among the others). */
+/* Every live dataset hangs below the root (no circle among the others), by a path that is not too
+   long: with the name that an import has given the pool it may be. */
 static int check_linked(struct catalog *cat)
 {
 	uint32_t live = 0, linked = 0;
 	struct tarn_dataset *ds = cat->root;
+	size_t above = 0; /* bytes of the path before the name of ds */
+	bool fits = true;
 
 	for (struct tarn_dataset *d = cat->all; d; d = d->all_next)
 		live += !d->destroyed;
 	while (ds) {
 		linked++;
+		fits = fits && above + strlen(ds->name) < TARN_PATH_MAX;
 		if (ds->children) {
+			above += strlen(ds->name) + 1;
 			ds = ds->children;
 			continue;
 		}
-		while (ds && !ds->sibling)
+		while (ds && !ds->sibling) {
 			ds = ds->parent;
+			above -= ds ? strlen(ds->name) + 1 : 0;
+		}
 		ds = ds ? ds->sibling : NULL;
 	}
-	return live == linked ? 0 : -EIO;
+	if (live != linked)
+		return -EIO;
+	return fits ? 0 : -ENAMETOOLONG;
 }
 
 static int load_log(struct catalog *cat)
@@ -303,7 +312,13 @@ int catalog_open(struct pool *pool, struct cache *cache, struct catalog **out,
 	struct catalog *cat = catalog_new(pool, cache, &pool->uber.root);
 	int rc = cat ? load(cat) : -ENOMEM;
 
-	if (rc) {
+	if (rc == -ENAMETOOLONG) {
+		err->code = rc;
+		snprintf(err->text, sizeof(err->text),
+			 "pool '%s': with this name the path of a dataset would be longer than %d "
+			 "bytes; -N gives it a shorter one",
+			 pool->name, TARN_PATH_MAX - 1);
+	} else if (rc) {
 		err->code = rc;
 		snprintf(
 		    err->text, sizeof(err->text),

@@ -86,7 +86,7 @@ void catalog_path_locked(struct tarn_dataset *ds, char out[TARN_PATH_MAX])
 {
 	char *at = out + TARN_PATH_MAX - 1;
 
-	/* Built from its end; names_fit() keeps every path within the room. */
+	/* Built from its end; no dataset is loaded, made or renamed to a path without room. */
 	*at = 0;
 	for (; ds; ds = ds->parent) {
 		size_t len = strlen(ds->name);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -365,6 +366,84 @@ static void test_export_import(void **state)
 	refused(tarn_pool_import(engine, &spec, &error), -EEXIST, "-N");
 	spec.guid++;
 	refused(tarn_pool_import(engine, &spec, &error), -ENOENT, "GUID");
+}
+
+/* "a/nnn.../nnn...", of so many bytes. */
+static void long_path(char *out, size_t bytes)
+{
+	size_t at = (size_t)sprintf(out, "a");
+
+	while (at < bytes) {
+		size_t n = bytes - at - 1 < TARN_NAME_MAX ? bytes - at - 1 : TARN_NAME_MAX;
+
+		out[at] = '/';
+		memset(out + at + 1, 'n', n);
+		at += n + 1;
+	}
+	out[at] = 0;
+}
+
+static int note_longest(void *arg, const struct tarn_dataset_info *info)
+{
+	size_t *longest = arg, len = strlen(info->path);
+
+	*longest = len > *longest ? len : *longest;
+	return 0;
+}
+
+/* A pool's new name makes all paths longer; there is room for TARN_PATH_MAX - 1 bytes. */
+static void test_long_name(void **state)
+{
+	struct tarn_import_spec spec = {.name = "a", .paths = paths, .npaths = FILES};
+	char deep[TARN_PATH_MAX];
+	size_t longest = 0;
+
+	(void)state;
+	long_path(deep, TARN_PATH_MAX - 2);
+	must(create("a", single(paths), 0));
+	must(tarn_dataset_create(engine, deep, NULL, 0, true, &error));
+	must(tarn_pool_export(engine, "a", 0, &error));
+	for (int flags = 0; flags <= TARN_READ_ONLY; flags += TARN_READ_ONLY) {
+		spec.flags = flags;
+		spec.new_name = "abc";
+		refused(tarn_pool_import(engine, &spec, &error), -ENAMETOOLONG, "-N");
+	}
+	/* Nothing has the name that was refused. */
+	spec.flags = 0;
+	spec.new_name = NULL;
+	must(tarn_pool_import(engine, &spec, &error));
+	must(tarn_pool_export(engine, "a", 0, &error));
+	spec.new_name = "ab";
+	must(tarn_pool_import(engine, &spec, &error));
+	assert_int_equal(tarn_dataset_list(engine, "ab", true, note_longest, &longest), 0);
+	assert_int_equal(longest, TARN_PATH_MAX - 1);
+}
+
+/* What can't be opened for want of descriptors is there: no pool begins without it. */
+static void test_no_descriptors(void **state)
+{
+	struct rlimit limit, few;
+	struct tarn_pool_status *s;
+	int rc = -EMFILE, base = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	(void)state;
+	close(base);
+	must(create("tank", mirror(paths, 4), 0));
+	must(tarn_pool_export(engine, "tank", 0, &error));
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	few = limit;
+	for (int n = 1; rc && n < 64; n++) {
+		few.rlim_cur = (rlim_t)(base + n);
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+		rc = import("tank", 0);
+		setrlimit(RLIMIT_NOFILE, &limit);
+		if (rc)
+			refused(rc, -EMFILE, strerror(EMFILE));
+	}
+	must(rc);
+	s = status("tank");
+	assert_int_equal(s->state, TARN_DEV_ONLINE);
+	tarn_pool_status_free(s);
 }
 
 static void test_missing_mirror_device(void **state)
@@ -732,6 +811,8 @@ int main(void)
 	    TEST(test_foreign_signatures),
 	    TEST(test_other_pools_label),
 	    TEST(test_export_import),
+	    TEST(test_long_name),
+	    TEST(test_no_descriptors),
 	    TEST(test_missing_mirror_device),
 	    TEST(test_missing_single_device),
 	    TEST(test_foreign_host),
