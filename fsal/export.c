@@ -34,6 +34,38 @@ bool export_root(struct tarn_export *export, struct identity *root, struct handl
 	return bound;
 }
 
+/* ---- another pool of the same name ---- */
+
+static bool names_pool(const char *path, const char *name)
+{
+	size_t len = strlen(name);
+
+	return strncmp(path + 1, name, len) == 0 && (path[len + 1] == '/' || path[len + 1] == '\0');
+}
+
+void exports_greet(const char *name, uint64_t guid)
+{
+	struct glist_head *at;
+
+	PTHREAD_MUTEX_lock(&TARN.exports_lock);
+	glist_for_each(at, &TARN.fsal.exports)
+	{
+		struct tarn_export *export =
+		    export_of(glist_entry(at, struct fsal_export, exports));
+		struct identity root;
+		struct handle_key key;
+
+		if (export->all || !names_pool(export->path, name) ||
+		    !export_root(export, &root, &key) || root.pool == guid)
+			continue;
+		LogWarn(COMPONENT_FSAL,
+			"Export %s stays with another pool that was called '%s', and waits for it. "
+			"For the new one restart the server, or remove the export and add it.",
+			export->path, name);
+	}
+	PTHREAD_MUTEX_unlock(&TARN.exports_lock);
+}
+
 /* Follows the components of rest, changing it, from a directory whose reference it takes. */
 static int walk(struct tarn_inode *dir, char *rest, struct tarn_inode **out)
 {
@@ -83,7 +115,9 @@ static void op_release(struct fsal_export *fsal_export)
 {
 	struct tarn_export *export = export_of(fsal_export);
 
+	PTHREAD_MUTEX_lock(&TARN.exports_lock);
 	fsal_detach_export(fsal_export->fsal, &fsal_export->exports);
+	PTHREAD_MUTEX_unlock(&TARN.exports_lock);
 	free_export_ops(fsal_export);
 	PTHREAD_MUTEX_destroy(&export->lock);
 	gsh_free(export->path);
@@ -315,7 +349,9 @@ fsal_status_t export_create(struct fsal_module *module, void *parse_node,
 	export_ops_init(&export->export.exp_ops);
 	export->export.fsal = module;
 	export->export.up_ops = up_ops;
+	PTHREAD_MUTEX_lock(&TARN.exports_lock);
 	int r = fsal_attach_export(module, &export->export.exports);
+	PTHREAD_MUTEX_unlock(&TARN.exports_lock);
 	if (r != 0) {
 		free_export_ops(&export->export);
 		PTHREAD_MUTEX_destroy(&export->lock);

@@ -158,6 +158,8 @@ static void pools_changed(void *arg, const char *name, uint64_t guid, bool prese
 	(void)arg;
 	atomic_fetch_add(&TARN.epoch, 1);
 	LogEvent(COMPONENT_FSAL, "Pool %s %s", name, present ? "is served" : "goes away");
+	if (present)
+		exports_greet(name, guid);
 	int r = pool_list_update(&TARN.pools, TARN.engine, name, guid, present);
 	if (r != 0)
 		LogCrit(COMPONENT_FSAL,
@@ -225,7 +227,9 @@ static fsal_status_t init_config(struct fsal_module *module, config_file_t confi
 	}
 	int r = engine_start();
 	if (r != 0) {
-		LogCrit(COMPONENT_FSAL, "Tarn does not start: %s", strerror(-r));
+		LogCrit(COMPONENT_FSAL, "Tarn does not start: %s",
+			r == -EINVAL ? "Arc_Max or Dirty_Max is more than the memory of this host"
+				     : strerror(-r));
 		return fsalstat(ERR_FSAL_BAD_INIT, -r);
 	}
 	return ok();
@@ -252,6 +256,7 @@ MODULE_INIT void tarn_fsal_load(void)
 			  FSAL_ID_NO_PNFS) != 0)
 		return; /* ganesha has said why */
 	default_unload = TARN.fsal.m_ops.unload;
+	PTHREAD_MUTEX_init(&TARN.exports_lock, NULL);
 	states_init();
 	TARN.fsal.m_ops.init_config = init_config;
 	TARN.fsal.m_ops.create_export = export_create;
@@ -273,6 +278,7 @@ MODULE_INIT void tarn_fsal_load(void)
 
 MODULE_FINI void tarn_fsal_unload(void)
 {
+	PTHREAD_MUTEX_destroy(&TARN.exports_lock);
 	gsh_free(TARN.options.pool_list);
 	unregister_fsal(&TARN.fsal);
 }

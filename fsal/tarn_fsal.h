@@ -51,6 +51,8 @@ struct tarn_module {
 	atomic_uint_fast64_t io_now; /* bytes of READ and WRITE under way */
 	atomic_bool dbus_started;
 
+	pthread_mutex_t exports_lock; /* the list fsal.exports, which ganesha does not protect */
+
 	pthread_mutex_t ended_lock;
 	struct glist_head ended; /* states that only the module refers to, or soon will */
 };
@@ -155,6 +157,8 @@ fsal_status_t export_update(struct fsal_module *module, void *parse_node,
 int export_resolve(struct tarn_export *export, struct tarn_inode **out);
 /* Remembers that the export's root is dir, under key; once. */
 void export_bind(struct tarn_export *export, struct tarn_inode *dir, const struct handle_key *key);
+/* A pool is served: says which exports of its name do not serve it. */
+void exports_greet(const char *name, uint64_t guid);
 /* Whether the export is bound, and to what. */
 bool export_root(struct tarn_export *export, struct identity *root, struct handle_key *key);
 
