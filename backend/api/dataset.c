@@ -120,13 +120,6 @@ static int split(const char *path, char parent[TARN_PATH_MAX], const char **name
 	return 0;
 }
 
-static int check_writable(struct engine_pool *pool, struct tarn_error *err)
-{
-	if (pool->pool->read_only)
-		return fail(err, -EROFS, "pool '%s' is imported read-only", pool->name);
-	return 0;
-}
-
 /*
  * A child has come, gone or changed its name: so has the directory it appears in. Clients hold on
  * to their listing, and to names that they have not found, until that says so. The change of
@@ -200,6 +193,17 @@ static int check_no_entry(struct tarn_dataset *parent, const char *path, const c
 	return rc;
 }
 
+static bool pool_imported(struct tarn_engine *engine, const char *path)
+{
+	struct engine_pool *pool;
+	const char *below;
+
+	if (pool_of(engine, path, &below, &pool))
+		return false;
+	engine_pool_put(engine, pool);
+	return true;
+}
+
 static int create_one(struct tarn_engine *engine, const char *path, const struct tarn_prop *props,
 		      uint32_t nprops, struct tarn_error *err)
 {
@@ -212,13 +216,13 @@ static int create_one(struct tarn_engine *engine, const char *path, const struct
 	if (rc)
 		return rc;
 	rc = find(engine, parent_path, &pool, &parent, err);
+	/* -p makes no pools. */
+	if (rc == -ENOENT && pool_imported(engine, parent_path))
+		return fail(err, rc, "there is no parent dataset '%s'; -p creates missing ones",
+			    parent_path);
 	if (rc)
-		return rc == -ENOENT && strchr(parent_path, '/')
-			   ? fail(err, rc,
-				  "there is no parent dataset '%s'; -p creates missing ones",
-				  parent_path)
-			   : rc;
-	rc = check_writable(pool, err);
+		return rc;
+	rc = engine_check_writable(pool, err);
 	if (!rc)
 		rc = check_no_entry(parent, path, name, err);
 	if (!rc) {
@@ -287,7 +291,7 @@ int tarn_dataset_destroy(struct tarn_engine *engine, const char *path, bool recu
 	if (rc)
 		return rc;
 	parent_id = ds->parent_id;
-	rc = check_writable(pool, err);
+	rc = engine_check_writable(pool, err);
 	if (!rc && !parent_id)
 		rc = fail(err, -EINVAL,
 			  "'%s' is the pool's root dataset: 'tarn pool destroy' destroys the pool",
@@ -340,7 +344,7 @@ int tarn_dataset_rename(struct tarn_engine *engine, const char *from, const char
 		rc = find(engine, from, &pool, &ds, err);
 	if (rc)
 		return rc;
-	rc = check_writable(pool, err);
+	rc = engine_check_writable(pool, err);
 	if (!rc && !ds->parent_id)
 		rc = fail(err, -EINVAL,
 			  "'%s' is the pool's root dataset: export the pool and import it with -N",
@@ -630,7 +634,7 @@ static int set_one(struct tarn_engine *engine, const char *path, const struct ta
 
 	if (rc)
 		return rc;
-	rc = check_writable(pool, err);
+	rc = engine_check_writable(pool, err);
 	if (!rc) {
 		bool shown = ds->props.canmount;
 

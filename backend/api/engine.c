@@ -190,6 +190,17 @@ void engine_pool_put(struct tarn_engine *engine, struct engine_pool *p)
 	pthread_mutex_unlock(&engine->table);
 }
 
+int engine_check_writable(const struct engine_pool *p, struct tarn_error *err)
+{
+	if (p->pool->read_only)
+		return fail(err, -EROFS, "pool '%s' is imported read-only", p->name);
+	if (atomic_load(&p->pool->suspended))
+		return fail(err, -EIO,
+			    "pool '%s' is suspended: it could not be written; export and import it",
+			    p->name);
+	return 0;
+}
+
 void engine_pool_tell(struct tarn_engine *engine, const struct engine_pool *p, bool present)
 {
 	if (engine->on_change)

@@ -57,6 +57,8 @@ int engine_pool_get_guid(struct tarn_engine *engine, uint64_t guid, struct engin
 /* The pool whose name follows `after` (NULL: the first); NULL at the end. */
 struct engine_pool *engine_pool_next(struct tarn_engine *engine, const char *after);
 void engine_pool_put(struct tarn_engine *engine, struct engine_pool *p);
+/* Refuses, with a reason, what would change a pool that can't be written. */
+int engine_check_writable(const struct engine_pool *p, struct tarn_error *err);
 
 /* For pool.c and import.c, under admin: tells tarn_pool_on_change()'s function; a pool joins the
    table (and is told of), or leaves it: then no use is left and nobody else can see it. */

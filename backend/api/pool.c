@@ -117,17 +117,6 @@ static int get(struct tarn_engine *engine, const char *name, struct engine_pool 
 		    name);
 }
 
-static int check_writable(const struct engine_pool *p, struct tarn_error *err)
-{
-	if (p->pool->read_only)
-		return fail(err, -EROFS, "pool '%s' is imported read-only", p->name);
-	if (atomic_load(&p->pool->suspended))
-		return fail(err, -EIO,
-			    "pool '%s' is suspended: it could not be written; export and import it",
-			    p->name);
-	return 0;
-}
-
 static int add(struct engine_pool *p, struct checked_groups *c, int flags, struct tarn_error *err)
 {
 	int rc;
@@ -163,7 +152,7 @@ int tarn_pool_add(struct tarn_engine *engine, const char *name,
 	pthread_mutex_lock(&engine->admin);
 	rc = get(engine, name, &p, err);
 	if (!rc) {
-		rc = check_writable(p, err);
+		rc = engine_check_writable(p, err);
 		rc = rc ? rc : check_groups(groups, ngroups, &p->pool->groups[0], flags, &c, err);
 		rc = rc ? rc : add(p, &c, flags, err);
 		if (!rc && !(flags & TARN_DRY_RUN))
@@ -228,7 +217,7 @@ int tarn_pool_remove(struct tarn_engine *engine, const char *name, const char *d
 	pthread_mutex_lock(&engine->admin);
 	rc = get(engine, name, &p, err);
 	if (!rc) {
-		rc = check_writable(p, err);
+		rc = engine_check_writable(p, err);
 		rc = rc ? rc : find_log(p->pool, device, &index, err);
 		if (!rc && !(flags & TARN_DRY_RUN)) {
 			rc = pool_remove_log(p->pool, index);
@@ -265,7 +254,7 @@ int tarn_pool_destroy(struct tarn_engine *engine, const char *name, int flags,
 	pthread_mutex_lock(&engine->admin);
 	rc = get(engine, name, &p, err);
 	if (!rc) {
-		rc = check_writable(p, err);
+		rc = engine_check_writable(p, err);
 		engine_pool_put(engine, p);
 	}
 	if (!rc && !(flags & TARN_DRY_RUN)) {
@@ -357,7 +346,7 @@ int tarn_pool_clear(struct tarn_engine *engine, const char *name, struct tarn_er
 	pthread_mutex_lock(&engine->admin);
 	rc = get(engine, name, &p, err);
 	if (!rc) {
-		rc = check_writable(p, err);
+		rc = engine_check_writable(p, err);
 		rc = rc ? rc : clear(p->pool, err);
 		rc = rc ? rc : forget_lost(p, err);
 		engine_pool_put(engine, p);
