@@ -262,15 +262,20 @@ int tarn_pool_prop_set(struct tarn_engine *engine, const char *name, const char 
 		return fail(err, -ENXIO,
 			    "no pool '%s' is imported; 'tarn pool import' shows which can be",
 			    name);
-	rc = p->pool->read_only ? -EROFS : catalog_pool_prop_set(p->catalog, prop, value);
+	rc = engine_check_writable(p, err);
+	if (!rc) {
+		rc = catalog_pool_prop_set(p->catalog, prop, value);
+		if (rc)
+			fail(err, rc, "'%s' of pool '%s' can't be set: %s", prop, name,
+			     strerror(-rc));
+	}
 	if (!rc) {
 		pthread_mutex_lock(&engine->table);
 		strcpy(p->comment, value);
 		pthread_mutex_unlock(&engine->table);
 	}
 	engine_pool_put(engine, p);
-	return rc ? fail(err, rc, "'%s' of pool '%s' can't be set: %s", prop, name, strerror(-rc))
-		  : 0;
+	return rc;
 }
 
 static const char *health(const struct tarn_pool_status *s)
