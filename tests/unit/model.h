@@ -89,7 +89,7 @@ struct seen_entry {
 /* What the engine answered. */
 struct outcome {
 	int rc;
-	struct tarn_attr post[2]; /* what they are of: model_step.c */
+	struct tarn_attr post[2]; /* what they are of: model_step.h */
 	bool has_post;
 	uint64_t ino, gen, value;
 	bool eof;
