@@ -100,13 +100,17 @@ static const char *create(struct model *m, const struct op *op, const struct out
 	struct errs e = {.change = true};
 	int above = op->name ? model_find_dataset(m, (unsigned)dataset_above(op->name)) : -1;
 	unsigned up = op->name ? (unsigned)dataset_above(op->name) : 0;
+	bool there = model_find_dataset(m, op->name) >= 0;
 	const char *why;
 
+	/* With its parents it is wanted, not made. */
+	if (there && op->a)
+		return errs_check(m, &(struct errs){0}, seen->rc);
 	errs_add(&e, !op->name, -EINVAL);
 	errs_add(&e, op->name && above < 0 && !op->a, -ENOENT);
 	errs_add(&e, m->read_only, -EROFS);
 	errs_add(&e, above >= 0 && is_entry(m, above, dataset_name(op->name)), -EEXIST);
-	errs_add(&e, model_find_dataset(m, op->name) >= 0, -EEXIST);
+	errs_add(&e, there, -EEXIST);
 	errs_add(&e, op->name && above < 0 && is_entry(m, 0, dataset_name(up)), -EEXIST);
 	why = errs_check(m, &e, seen->rc);
 	if (seen->rc == -ENOSPC && above >= 0)
