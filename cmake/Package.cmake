@@ -9,6 +9,9 @@ install(FILES ${CMAKE_SOURCE_DIR}/config/dbus/org.ganesha.nfsd.tarn.conf
         DESTINATION ${CMAKE_INSTALL_DATADIR}/dbus-1/system.d)
 install(FILES ${CMAKE_SOURCE_DIR}/config/systemd/nfs-ganesha-tarn.conf RENAME tarn.conf
         DESTINATION lib/systemd/system/nfs-ganesha.service.d)
+install(FILES ${CMAKE_SOURCE_DIR}/config/systemd/tarn-scrub@.service
+              ${CMAKE_SOURCE_DIR}/config/systemd/tarn-scrub@.timer
+        DESTINATION lib/systemd/system)
 set(doc ${CMAKE_INSTALL_DATADIR}/doc/tarn)
 install(FILES ${CMAKE_SOURCE_DIR}/README.md ${CMAKE_SOURCE_DIR}/cmake/debian/copyright
         DESTINATION ${doc})

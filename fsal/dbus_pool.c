@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tarn/job.h>
 
 static int create(struct request *rq)
 {
@@ -295,14 +296,44 @@ static int list(struct request *rq)
 	return 0;
 }
 
+static void put_job(struct out *array, const struct tarn_job *job)
+{
+	struct out dict;
+
+	put_open(array, DBUS_TYPE_ARRAY, "{sv}", &dict);
+	put_entry_u64(&dict, "id", job->id);
+	put_entry_text(&dict, "kind", tarn_job_kind_name(job->kind));
+	put_entry_text(&dict, "state", tarn_job_state_name(job->state));
+	put_entry_u64(&dict, "priority", job->priority);
+	put_entry_u64(&dict, "floor", job->floor);
+	put_entry_u64(&dict, "ceiling", job->ceiling);
+	put_entry_i64(&dict, "started", job->started);
+	put_entry_i64(&dict, "ended", job->ended);
+	put_entry_u64(&dict, "total", job->total);
+	put_entry_u64(&dict, "done", job->done);
+	put_entry_u64(&dict, "rate", job->rate);
+	put_entry_u64(&dict, "seconds_left", job->seconds_left);
+	put_entry_u64(&dict, "repaired", job->repaired);
+	put_entry_u64(&dict, "errors", job->errors);
+	put_entry_text(&dict, "error", job->error ? strerror(-job->error) : "");
+	put_close(array, &dict);
+}
+
 static int status(struct request *rq)
 {
 	const char *name = take_string(rq);
 	struct tarn_pool_status *s;
+	struct tarn_job *jobs;
+	uint32_t njobs;
 	struct out dict;
-	struct out_array groups, logs;
-	int r = tarn_pool_status(rq->engine, name, &s);
+	struct out_array groups, logs, list;
+	int r = tarn_job_list(rq->engine, name, &jobs, &njobs);
 
+	if (!r) {
+		r = tarn_pool_status(rq->engine, name, &s);
+		if (r)
+			free(jobs);
+	}
 	if (r)
 		return no_such_pool(rq, r, name);
 	put_open(&rq->out, DBUS_TYPE_ARRAY, "{sv}", &dict);
@@ -315,9 +346,70 @@ static int status(struct request *rq)
 	for (uint32_t i = 0; i < s->nlogs; i++)
 		put_group(&logs.array, s, &s->logs[i]);
 	put_entry_close(&dict, &logs);
+	put_entry_open(&dict, "jobs", "a{sv}", &list);
+	for (uint32_t i = 0; i < njobs; i++)
+		put_job(&list.array, &jobs[i]);
+	put_entry_close(&dict, &list);
 	put_close(&rq->out, &dict);
 	tarn_pool_status_free(s);
+	free(jobs);
 	return 0;
+}
+
+static int scrub(struct request *rq)
+{
+	static const char *const actions[] = {"start", "pause", "stop"};
+	const char *name = take_string(rq), *word = take_string(rq);
+	int r = take_options(rq);
+	unsigned action = TARN_SCRUB_START;
+
+	if (r)
+		return r;
+	while (action <= TARN_SCRUB_STOP && strcmp(word, actions[action]))
+		action++;
+	if (action > TARN_SCRUB_STOP)
+		return request_fail(rq, -EINVAL,
+				    "a scrub has no action '%s', only start, pause and stop", word);
+	r = tarn_pool_scrub(rq->engine, name, action, &rq->error);
+	if (!r)
+		request_record(rq, name);
+	return r;
+}
+
+static int set_jobs(struct request *rq)
+{
+	uint32_t nprops;
+	const char *name = take_string(rq);
+	struct tarn_prop *props = take_props(rq, &nprops);
+	int r = props ? take_options(rq) : -ENOMEM;
+
+	if (!r)
+		r = tarn_job_set(rq->engine, name, props, nprops, &rq->error);
+	if (!r)
+		request_record(rq, name);
+	return r;
+}
+
+static void put_object(void *arg, const char *object, uint64_t blocks)
+{
+	struct out *array = arg, row;
+
+	put_open(array, DBUS_TYPE_STRUCT, NULL, &row);
+	put_text(&row, object);
+	put_u64(&row, blocks);
+	put_close(array, &row);
+}
+
+static int errors(struct request *rq)
+{
+	const char *name = take_string(rq);
+	struct out array;
+	int r;
+
+	put_open(&rq->out, DBUS_TYPE_ARRAY, "(st)", &array);
+	r = tarn_pool_errors(rq->engine, name, put_object, &array);
+	put_close(&rq->out, &array);
+	return no_such_pool(rq, r, name);
 }
 
 static int clear(struct request *rq)
@@ -428,6 +520,9 @@ const struct method dbus_pool_methods[] = {
     {INTERFACE, "Export", "name:s " OPTIONS, "", "force dry_run command", false, export},
     {INTERFACE, "List", "", "pools:aa{sv}", NULL, true, list},
     {INTERFACE, "Status", "name:s", "pool:a{sv}", NULL, true, status},
+    {INTERFACE, "Scrub", "name:s action:s " OPTIONS, "", "command", false, scrub},
+    {INTERFACE, "SetJobs", "name:s settings:a{ss} " OPTIONS, "", "command", false, set_jobs},
+    {INTERFACE, "Errors", "name:s", "objects:a(st)", NULL, false, errors},
     {INTERFACE, "Clear", "name:s " OPTIONS, "", "command", false, clear},
     {INTERFACE, "Get", "name:s", "properties:a(sss)", NULL, false, get},
     {INTERFACE, "Set", "name:s properties:a{ss} " OPTIONS, "", "command", false, set},

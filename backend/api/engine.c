@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "api/job.h"
 #include "fs/fs.h"
 
 /* ---- defaults ---- */
@@ -227,6 +228,11 @@ int engine_pool_add(struct tarn_engine *engine, struct pool *pool, struct catalo
 	p->guid = pool->guid;
 	p->pool = pool;
 	p->catalog = catalog;
+	rc = jobs_start(engine, p);
+	if (rc) {
+		free(p);
+		return rc;
+	}
 	pthread_mutex_lock(&engine->table);
 	for (at = &engine->pools; *at && strcmp((*at)->name, p->name) < 0;)
 		at = &(*at)->next;
@@ -263,9 +269,10 @@ struct engine_pool *engine_pool_remove(struct tarn_engine *engine, const char *n
 
 int engine_pool_export(struct tarn_engine *engine, struct engine_pool *p)
 {
-	int rc = catalog_close(p->catalog, fs_drop);
-	int closed;
+	int rc, closed;
 
+	jobs_stop(p);
+	rc = catalog_close(p->catalog, fs_drop);
 	cache_remove_pool(engine->cache, p->guid);
 	closed = pool_close(p->pool, rc == 0);
 	free(p);

@@ -9,6 +9,7 @@
  *   pool.c      the public functions of <tarn/pool.h>: create, add, destroy, export
  *   import.c    those for import
  *   status.c    those that inspect a pool, its properties and history
+ *   job.c       those of <tarn/job.h>: jobs, see job.h
  *   dataset.c   the public functions of <tarn/dataset.h>
  *
  * Locks: `admin` serialises calls that change the table (may be held over I/O, never by file
@@ -32,6 +33,7 @@ struct engine_pool {
 	uint64_t guid;
 	struct pool *pool;
 	struct catalog *catalog;
+	struct jobs *jobs; /* job.h */
 	char comment[POOL_COMMENT_MAX + 1]; /* guarded by table: listed without any I/O */
 	unsigned uses;                      /* guarded by table; an export waits for 0 */
 	bool going;                         /* no new uses */

@@ -5,6 +5,7 @@
 
 #include "api/check.h"
 #include "api/engine.h"
+#include "api/job.h"
 #include "api/prop.h"
 #include "fs/fs.h"
 #include "pool/config.h"
@@ -238,6 +239,7 @@ static int destroy(struct tarn_engine *engine, struct engine_pool *p)
 {
 	int rc;
 
+	jobs_stop(p);
 	catalog_close(p->catalog, fs_drop);
 	cache_remove_pool(engine->cache, p->guid);
 	rc = pool_destroy(p->pool);

@@ -257,6 +257,26 @@ static void on_history(struct walk *w, const uint8_t *key, uint32_t vlen)
 	w->last_history = id_of(key) + 1;
 }
 
+static void on_job(struct walk *w, const uint8_t *key, const void *val, uint32_t vlen)
+{
+	struct job_record rec;
+
+	if (vlen == sizeof(rec)) {
+		memcpy(&rec, val, vlen); /* aligned */
+		if (job_record_valid(&rec, vlen))
+			return;
+	}
+	found(w->c, TARN_FOUND_POOL_TREE, "the record of job %llu can't be one",
+	      (unsigned long long)id_of(key));
+}
+
+static void on_error(struct walk *w, const uint8_t *key, uint32_t klen, const void *val,
+		     uint32_t vlen)
+{
+	if (!error_record_valid(key, klen, val, vlen))
+		found(w->c, TARN_FOUND_POOL_TREE, "an entry of the damaged files is malformed");
+}
+
 static void on_key(struct walk *w, const uint8_t *key, uint32_t klen, const void *val,
 		   uint32_t vlen)
 {
@@ -278,6 +298,10 @@ static void on_key(struct walk *w, const uint8_t *key, uint32_t klen, const void
 		on_prop(w, key, klen, val, vlen);
 	else if (key[0] == CAT_HISTORY && klen == 9)
 		on_history(w, key, vlen);
+	else if (key[0] == CAT_JOB && klen == 9)
+		on_job(w, key, val, vlen);
+	else if (key[0] == CAT_ERROR)
+		on_error(w, key, klen, val, vlen);
 	else
 		found(w->c, TARN_FOUND_POOL_TREE, "a key of unknown kind %u", key[0]);
 }

@@ -79,6 +79,43 @@ int catalog_history_add(struct catalog *cat, const char *text);
 int catalog_history(struct catalog *cat, void (*fn)(void *arg, time_t when, const char *text),
 		    void *arg);
 
+/* ---- for jobs (api/job.h) ---- */
+
+/* The tree with the smallest id above `after` as of the last commit; the pool tree's id is 0 (after
+   UINT64_MAX). Whoever entered a read epoch before may read all of it. False: there is none. */
+struct catalog_root {
+	uint64_t id;
+	struct bp root;
+	uint64_t used; /* bytes as of now; 0 for the pool tree */
+};
+bool catalog_next_root(struct catalog *cat, uint64_t after, struct catalog_root *out);
+/* Bytes that datasets with greater ids use. */
+uint64_t catalog_used_after(struct catalog *cat, uint64_t id);
+/* Calls fn for the blocks of the allocation log. The caller is in a read epoch. */
+int catalog_log_blocks(struct catalog *cat, void (*fn)(void *arg, const struct bp *bp), void *arg);
+
+struct job_record;
+int catalog_job_put(struct catalog *cat, uint64_t id, const struct job_record *rec);
+int catalog_job_del(struct catalog *cat, uint64_t id);
+/* Calls fn for each record that can be one. */
+int catalog_jobs(struct catalog *cat,
+		 void (*fn)(void *arg, uint64_t id, const struct job_record *rec), void *arg);
+
+/* Files with damage that cannot be repaired, as a scrub found it; inode 0: the dataset's metadata,
+   dataset 0: the pool's. path is "" until it is known. */
+struct catalog_error {
+	uint64_t dataset, inode;
+	uint64_t job;    /* found it */
+	uint64_t blocks; /* lost */
+	char path[1024];
+};
+int catalog_errors_put(struct catalog *cat, const struct catalog_error *errors, uint32_t n);
+/* Those that other jobs than this one found. */
+int catalog_errors_drop(struct catalog *cat, uint64_t but_job);
+/* A nonzero result of fn ends it. */
+int catalog_errors(struct catalog *cat, int (*fn)(void *arg, const struct catalog_error *error),
+		   void *arg);
+
 /* ---- keys of the pool tree: one byte of kind, then as told; integers big-endian ---- */
 enum catalog_key {
 	CAT_STATE = 'S',     /* -> struct catalog_state */
@@ -89,6 +126,8 @@ enum catalog_key {
 	CAT_PROP = 'p',      /* u64 dataset id, property name -> value (local ones only) */
 	CAT_HISTORY = 'H',   /* u64 sequence -> u64 time, text */
 	CAT_LOG = 'L',       /* -> struct extent[]: the ring of the intent log (pool/ilog.h) */
+	CAT_ERROR = 'E',     /* u64 dataset id, u64 inode -> struct error_record, path */
+	CAT_JOB = 'J',       /* u64 job id -> struct job_record */
 	CAT_DESTROYED = 'X', /* u64 dataset id -> struct dataset_record with the remaining root */
 };
 
@@ -110,5 +149,33 @@ struct dataset_record {
 	uint8_t reserved[80];
 };
 static_assert(sizeof(struct dataset_record) == 192, "dataset_record");
+
+#define JOB_POSITION_MAX (TREE_KEY_MAX + 1)
+struct job_record {
+	uint8_t kind;     /* enum tarn_job_kind */
+	uint8_t state;    /* enum tarn_job_state: running (its turn or not), paused, or ended */
+	uint8_t priority; /* 0 to 100 */
+	uint8_t zero;
+	int32_t error;           /* why it failed, negative errno */
+	uint64_t started, ended; /* seconds */
+	uint64_t floor, ceiling; /* bytes a second; 0: none */
+	uint64_t total, done;    /* bytes */
+	uint64_t repaired;       /* bytes */
+	uint64_t errors;         /* blocks that could not be repaired */
+	uint64_t txg;            /* open when it began */
+	/* Where it goes on: its kind's matter. */
+	uint64_t place;
+	uint32_t key_len;
+	uint8_t key[JOB_POSITION_MAX];
+	uint8_t reserved[147];
+};
+static_assert(sizeof(struct job_record) == 752, "job_record");
+bool job_record_valid(const void *record, uint32_t len);
+
+struct error_record {
+	uint64_t job, blocks;
+};
+static_assert(sizeof(struct error_record) == 16, "error_record");
+bool error_record_valid(const void *key, uint32_t klen, const void *record, uint32_t len);
 
 #endif

@@ -107,6 +107,7 @@ struct tarn_dataset *dataset_new(struct catalog *cat, uint64_t id, const char *n
 	ds->logical = rec->logical;
 	ds->inodes = rec->inodes;
 	ds->synced_root = rec->root;
+	ds->committed_root = rec->root;
 	ds->state = DATASET_LIVE;
 	ds->refs = 1;
 	strncpy(ds->name, name, TARN_NAME_MAX);

@@ -66,6 +66,7 @@ struct tarn_dataset {
 	bool sync_dirty;               /* changed in the frozen txg */
 	bool destroyed;                /* its record is among the destroyed ones */
 	struct bp synced_root;         /* as last written */
+	struct bp committed_root;      /* as last committed; the catalog's roots lock */
 	struct tarn_dataset *all_next; /* list of all datasets, dying ones too */
 	struct tarn_dataset *dying_next;
 

@@ -57,7 +57,9 @@ static int forget_task(struct catalog *cat, struct txg_sync *s, void *arg)
 		return rc;
 	while (*at != ds)
 		at = &(*at)->all_next;
+	pthread_mutex_lock(&cat->roots);
 	*at = ds->all_next;
+	pthread_mutex_unlock(&cat->roots);
 	return 0;
 }
 

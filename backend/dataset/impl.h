@@ -8,10 +8,12 @@
  *   names.c     the hierarchy: find, create, rename, set, destroy
  *   destroy.c   frees the trees of destroyed datasets in the background
  *   prop.c      properties
+ *   jobs.c      committed roots; records of jobs and of damaged files
  *
- * Locks, in this order: names (the hierarchy, names, local properties), tasks_lock. Neither is held
- * over I/O or while waiting for a commit. The list `all` belongs to the sync thread (before
- * txg_start() and after txg_stop() to the one who opens and closes).
+ * Locks, in this order: names (the hierarchy, names, local properties), tasks_lock; roots is
+ * innermost. None is held over I/O or while waiting for a commit. The list `all` belongs to the
+ * sync thread (before txg_start() and after txg_stop() to the one who opens and closes), which
+ * changes it, and committed roots, under roots, so that others may look.
  */
 #ifndef TARN_DATASET_IMPL_H
 #define TARN_DATASET_IMPL_H
@@ -34,6 +36,8 @@ struct catalog {
 	struct tree tree;         /* the pool tree */
 	struct catalog_state state;
 	struct tarn_dataset *all; /* live and dying ones, by all_next */
+	pthread_mutex_t roots;    /* changes of all, committed roots */
+	struct bp committed_root; /* of the pool tree */
 
 	pthread_rwlock_t names;
 	struct tarn_dataset *root;

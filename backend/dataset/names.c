@@ -236,8 +236,10 @@ static int create_task(struct catalog *cat, struct txg_sync *s, void *arg)
 		dataset_unref(ds);
 		return rc;
 	}
+	pthread_mutex_lock(&cat->roots);
 	ds->all_next = cat->all;
 	cat->all = ds;
+	pthread_mutex_unlock(&cat->roots);
 	pthread_rwlock_wrlock(&cat->names);
 	if (a->parent)
 		dataset_link(ds, a->parent);

@@ -293,6 +293,11 @@ static void committed(void *arg, uint64_t txg)
 		ds->sync_dirty = false;
 	}
 	tree_committed(&cat->tree, txg);
+	pthread_mutex_lock(&cat->roots);
+	for (struct tarn_dataset *ds = cat->all; ds; ds = ds->all_next)
+		ds->committed_root = ds->synced_root;
+	cat->committed_root = cat->pool->uber.root;
+	pthread_mutex_unlock(&cat->roots);
 }
 
 static struct bp take_obj(struct slot_obj *obj)

@@ -243,6 +243,10 @@ struct tree_walk_ops {
    Returns what a function returned, -ENOMEM or 0. */
 int tree_walk(struct pool *pool, struct cache *cache, const struct bp *root,
 	      const struct tree_walk_ops *ops, void *arg);
+/* The same without what comes before a key: no slots before it, and no nodes whose range begins
+   before it (these belong to the walk that ended there). */
+int tree_walk_from(struct pool *pool, struct cache *cache, const struct bp *root, const void *from,
+		   uint32_t flen, const struct tree_walk_ops *ops, void *arg);
 
 /* A node's image as on disk is valid (for fuzzing and decoding). */
 int tree_node_validate(const void *image, uint32_t length, unsigned level);

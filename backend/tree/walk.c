@@ -15,6 +15,8 @@ struct walk {
 	struct cache *cache;
 	const struct tree_walk_ops *ops;
 	void *arg;
+	const void *from; /* the first key of interest */
+	uint32_t flen;
 	unsigned begun;  /* reads ahead */
 	sem_t ahead_end; /* posted by each */
 };
@@ -102,10 +104,10 @@ static void read_ahead(struct walk *w, const struct tree_node *n, uint32_t i)
 	cache_read(w->cache, w->pool, &cache_type_node, &a->read);
 }
 
-/* Before child i is walked. */
-static void keep_ahead(struct walk *w, const struct tree_node *n, uint32_t i)
+/* Before child i is walked, the first of them being `first`. */
+static void keep_ahead(struct walk *w, const struct tree_node *n, uint32_t first, uint32_t i)
 {
-	uint32_t from = i ? i + READ_AHEAD - 1 : 1;
+	uint32_t from = i > first ? i + READ_AHEAD - 1 : i + 1;
 
 	for (; w->cache && from < node_count(n) && from < i + READ_AHEAD; from++)
 		read_ahead(w, n, from);
@@ -124,7 +126,7 @@ static int walk_slot(struct walk *w, const struct slot *s)
 	struct bp bp;
 	int rc;
 
-	if (!w->ops->slot)
+	if (!w->ops->slot || key_compare(s->key, s->klen, w->from, w->flen) < 0)
 		return 0;
 	if (s->kind == SLOT_VALUE)
 		return w->ops->slot(w->arg, s->key, s->klen, SLOT_VALUE, s->val, s->vlen, NULL);
@@ -142,11 +144,27 @@ static int walk_slot(struct walk *w, const struct slot *s)
 
 static int walk_node(struct walk *w, const struct bp *bp, const struct range *range);
 
+/* The first child with keys of interest: the last one that begins at or before the first of them.
+ */
+static uint32_t first_child(const struct walk *w, const struct tree_node *n)
+{
+	uint32_t i = 0;
+
+	for (; i + 1 < node_count(n); i++) {
+		struct slot next = node_slot(n, i + 1);
+
+		if (key_compare(next.key, next.klen, w->from, w->flen) > 0)
+			break;
+	}
+	return i;
+}
+
 static int walk_slots(struct walk *w, const struct tree_node *n, const struct range *range)
 {
+	uint32_t first = n->level && w->flen ? first_child(w, n) : 0;
 	int rc = 0;
 
-	for (uint32_t i = 0; i < node_count(n) && rc == 0; i++) {
+	for (uint32_t i = first; i < node_count(n) && rc == 0; i++) {
 		struct slot s = node_slot(n, i), next;
 		struct range below = *range;
 		struct bp bp;
@@ -155,7 +173,7 @@ static int walk_slots(struct walk *w, const struct tree_node *n, const struct ra
 			rc = walk_slot(w, &s);
 			continue;
 		}
-		keep_ahead(w, n, i);
+		keep_ahead(w, n, first, i);
 		if (i > 0) {
 			below.low = s.key;
 			below.low_len = s.klen;
@@ -184,7 +202,7 @@ static int walk_node(struct walk *w, const struct bp *bp, const struct range *ra
 	    !node_within(n, range->low, range->low_len, range->high, range->high_len)) {
 		rc = walk_bad(w, bp, bp->level, -EIO);
 	} else {
-		if (w->ops->node)
+		if (w->ops->node && key_compare(range->low, range->low_len, w->from, w->flen) >= 0)
 			rc = w->ops->node(w->arg, bp, bp->level);
 		if (rc == 0)
 			rc = walk_slots(w, n, range);
@@ -193,10 +211,11 @@ static int walk_node(struct walk *w, const struct bp *bp, const struct range *ra
 	return rc;
 }
 
-int tree_walk(struct pool *pool, struct cache *cache, const struct bp *root,
-	      const struct tree_walk_ops *ops, void *arg)
+int tree_walk_from(struct pool *pool, struct cache *cache, const struct bp *root, const void *from,
+		   uint32_t flen, const struct tree_walk_ops *ops, void *arg)
 {
-	struct walk w = {.pool = pool, .cache = cache, .ops = ops, .arg = arg};
+	struct walk w = {
+	    .pool = pool, .cache = cache, .ops = ops, .arg = arg, .from = from, .flen = flen};
 	struct range all = {.low_len = 0};
 	int rc;
 
@@ -211,4 +230,10 @@ int tree_walk(struct pool *pool, struct cache *cache, const struct bp *root,
 			w.begun--;
 	sem_destroy(&w.ahead_end);
 	return rc;
+}
+
+int tree_walk(struct pool *pool, struct cache *cache, const struct bp *root,
+	      const struct tree_walk_ops *ops, void *arg)
+{
+	return tree_walk_from(pool, cache, root, "", 0, ops, arg);
 }

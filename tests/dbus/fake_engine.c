@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tarn/job.h>
 
 void fake_init(struct tarn_engine *engine)
 {
@@ -213,6 +214,49 @@ int tarn_pool_list(struct tarn_engine *engine, char (**out)[TARN_POOL_NAME_MAX +
 int tarn_pool_clear(struct tarn_engine *engine, const char *name, struct tarn_error *err)
 {
 	return change(engine, "clear", name, NULL, 0, NULL, 0, 0, err);
+}
+
+int tarn_job_list(struct tarn_engine *engine, const char *pool, struct tarn_job **out,
+		  uint32_t *count)
+{
+	(void)engine;
+	if (strcmp(pool, "p"))
+		return -ENOENT;
+	*out = calloc(1, sizeof(**out));
+	**out = (struct tarn_job){.id = 3,
+				  .kind = TARN_JOB_SCRUB,
+				  .state = TARN_JOB_RUNNING,
+				  .priority = 50,
+				  .total = 200,
+				  .done = 100,
+				  .rate = 10,
+				  .seconds_left = 10};
+	*count = 1;
+	return 0;
+}
+
+int tarn_job_set(struct tarn_engine *engine, const char *pool, const struct tarn_prop *props,
+		 uint32_t nprops, struct tarn_error *err)
+{
+	return change(engine, "jobs", pool, NULL, 0, props, nprops, 0, err);
+}
+
+int tarn_pool_scrub(struct tarn_engine *engine, const char *pool, enum tarn_scrub_action action,
+		    struct tarn_error *err)
+{
+	static const char *const verbs[] = {"scrub", "pause", "stop"};
+
+	return change(engine, verbs[action], pool, NULL, 0, NULL, 0, 0, err);
+}
+
+int tarn_pool_errors(struct tarn_engine *engine, const char *pool,
+		     void (*fn)(void *arg, const char *object, uint64_t blocks), void *arg)
+{
+	(void)engine;
+	if (strcmp(pool, "p"))
+		return -ENOENT;
+	fn(arg, "p:/caf\xe9", 2);
+	return 0;
 }
 
 int tarn_pool_prop_set(struct tarn_engine *engine, const char *name, const char *prop,

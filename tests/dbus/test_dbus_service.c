@@ -308,6 +308,33 @@ static void test_text_is_escaped(void **state)
 	sd_bus_message_unref(m);
 }
 
+static void test_jobs(void **state)
+{
+	sd_bus_message *m = CALL(NULL, "Pool", "Errors", "s", "p");
+	const char *object;
+	uint64_t blocks;
+
+	(void)state;
+	assert_non_null(m);
+	assert_true(sd_bus_message_enter_container(m, 'a', "(st)") > 0);
+	assert_true(sd_bus_message_read(m, "(st)", &object, &blocks) > 0);
+	assert_string_equal(object, "p:/caf\\351");
+	assert_int_equal(blocks, 2);
+	sd_bus_message_unref(m);
+	CALL_OK("Pool", "Scrub", "ssa{sv}", "p", "start", 0);
+	assert_string_equal(engine.last, "scrub p flags=0");
+	CALL_OK("Pool", "Scrub", "ssa{sv}", "p", "pause", 0);
+	assert_string_equal(engine.last, "pause p flags=0");
+	CALL_OK("Pool", "Scrub", "ssa{sv}", "p", "stop", 0);
+	assert_string_equal(engine.last, "stop p flags=0");
+	CALL_FAILS("InvalidArgument", "a scrub has no action 'go', only start, pause and stop",
+		   "Pool", "Scrub", "ssa{sv}", "p", "go", 0);
+	CALL_FAILS("Busy", "Refused 'error-16'", "Pool", "Scrub", "ssa{sv}", "error-16", "start",
+		   0);
+	CALL_OK("Pool", "SetJobs", "sa{ss}a{sv}", "p", 1, "priority", "7", 0);
+	assert_string_equal(engine.last, "jobs p priority=7 flags=0");
+}
+
 static void test_history(void **state)
 {
 	sd_bus_message *m;
@@ -503,6 +530,7 @@ int main(void)
 	    TEST(test_status),
 	    TEST(test_text_is_escaped),
 	    TEST(test_history),
+	    TEST(test_jobs),
 	    TEST(test_dataset_pages),
 	    TEST(test_dataset_properties),
 	    TEST(test_answers_while_others_hang),

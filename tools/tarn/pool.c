@@ -462,10 +462,25 @@ const struct command pool_commands[] = {
      "  -j  JSON\n"
      "  -o  columns: name,size,allocated,free,freeing,capacity,health,guid,readonly,txg",
      pool_list},
-    {"pool", "status", "j", 0, -1, "[-j] [NAME]...",
-     "Shows the groups and devices of pools, their states and error counters.\n\n"
-     "  -j  JSON, with I/O counters",
+    {"pool", "status", "jv", 0, -1, "[-jv] [NAME]...",
+     "Shows the groups and devices of pools, their states and error counters, and jobs.\n\n"
+     "  -j  JSON, with I/O counters\n"
+     "  -v  also the files that the last scrub could not repair",
      pool_status},
+    {"pool", "scrub", "ps", 1, -1, "[-ps] NAME...",
+     "Begins to read everything in a pool, all copies and parity, and to repair what is\n"
+     "wrong; or goes on after a pause. 'tarn pool status' shows how far it is.\n\n"
+     "  -p  pause it\n"
+     "  -s  stop it",
+     pool_scrub},
+    {"pool", "wait", "t:", 1, 1, "[-t JOB,...] NAME",
+     "Waits until a pool has no jobs, paused ones among them.\n\n"
+     "  -t  only for jobs of these kinds: scrub",
+     pool_wait},
+    {"pool", "job", "", 2, -1, "SETTING=VALUE... NAME",
+     "Sets how the jobs of a pool go on, now and until they end: priority=0 (yields to all\n"
+     "else) to 100 (to nothing), 50 at first; floor=SIZE and ceiling=SIZE a second.",
+     pool_job},
     {"pool", "clear", "", 1, 1, "NAME",
      "Resets the error counters, forgets lost changes, and brings failed devices that\n"
      "answer again back.",

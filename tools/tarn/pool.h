@@ -12,6 +12,15 @@
 struct json_object *parse_groups(const struct args *args, char **words, int n);
 void print_groups(const char *pool, struct json_object *groups);
 
+/* The kinds of jobs. */
+#define JOB_KINDS "scrub"
+void pool_scrub(const struct args *args);
+void pool_job(const struct args *args);
+void pool_wait(const struct args *args);
+void print_jobs(struct json_object *jobs);
+
+/* What Pool.Status says of a pool. */
+struct json_object *fetch_status(const char *name);
 /* tarn pool status, and the pools that tarn pool import finds. */
 void pool_status(const struct args *args);
 /* After an import: says so and ends with 1 if changes that were acknowledged are lost. */

@@ -99,10 +99,19 @@ static void group_rows(struct table *table, struct json_object *group, size_t nu
 	}
 }
 
+static void print_damaged(struct json_object *objects)
+{
+	if (json_object_array_length(objects))
+		puts("\nerrors: The last scrub could not repair these files:\n");
+	for (size_t i = 0; i < json_object_array_length(objects); i++)
+		printf("\t%s\n", get_text(json_object_array_get_idx(objects, i), "object"));
+}
+
 static void print_status(struct json_object *pool)
 {
 	struct json_object *groups = json_object_object_get(pool, "groups");
 	struct json_object *logs = json_object_object_get(pool, "logs");
+	struct json_object *damaged = json_object_object_get(pool, "damaged"); /* with -v */
 	struct table *table = table_new(false);
 	uint64_t errors = get_number(pool, "data_errors"), lost = get_number(pool, "lost_changes");
 
@@ -123,6 +132,7 @@ static void print_status(struct json_object *pool)
 	if (get_bool(pool, "log_dropped"))
 		puts("   log: Imported without a log device that was missing; changes that were\n"
 		     "\tacknowledged last may be lost. 'tarn pool clear' ends this message.");
+	print_jobs(json_object_object_get(pool, "jobs"));
 	puts("config:\n");
 	table_column(table, "\tNAME", false);
 	table_column(table, "STATE", false);
@@ -139,17 +149,46 @@ static void print_status(struct json_object *pool)
 			   json_object_array_length(groups) + i);
 	table_print(table);
 	if (errors)
-		printf("\nerrors: %" PRIu64 " blocks had no good copy\n", errors);
-	else
+		printf("\nerrors: %" PRIu64 " blocks had no good copy%s\n", errors,
+		       damaged ? "" : "; -v lists files");
+	else if (!damaged || !json_object_array_length(damaged))
 		puts("\nerrors: No known data errors");
+	if (damaged)
+		print_damaged(damaged);
 }
 
-static struct json_object *fetch_status(const char *name)
+struct json_object *fetch_status(const char *name)
 {
 	struct bus_call *call = bus_call("Pool", "Status");
 
 	bus_string(call, name);
 	return json_object_array_get_idx(bus_send(call), 0);
+}
+
+/* With -v, "damaged": objects with "object", "blocks". */
+static struct json_object *fetch_pool(const struct args *args, const char *name)
+{
+	struct json_object *pool = fetch_status(name), *rows, *damaged;
+	struct bus_call *call;
+
+	if (!has_option(args, 'v'))
+		return pool;
+	call = bus_call("Pool", "Errors");
+	bus_string(call, name);
+	rows = json_object_array_get_idx(bus_send(call), 0);
+	damaged = json_object_new_array();
+	for (size_t i = 0; i < json_object_array_length(rows); i++) {
+		struct json_object *row = json_object_array_get_idx(rows, i);
+		struct json_object *object = json_object_new_object();
+
+		json_object_object_add(object, "object",
+				       json_object_get(json_object_array_get_idx(row, 0)));
+		json_object_object_add(object, "blocks",
+				       json_object_get(json_object_array_get_idx(row, 1)));
+		json_object_array_add(damaged, object);
+	}
+	json_object_object_add(pool, "damaged", damaged);
+	return pool;
 }
 
 void warn_of_lost(const char *name)
@@ -170,7 +209,7 @@ void pool_status(const struct args *args)
 	struct json_object *pools = json_object_new_array();
 
 	for (int i = 0; i < args->noperands; i++)
-		json_object_array_add(pools, fetch_status(args->operands[i]));
+		json_object_array_add(pools, fetch_pool(args, args->operands[i]));
 	if (args->noperands == 0) {
 		struct json_object *list =
 		    json_object_array_get_idx(bus_send(bus_call("Pool", "List")), 0);
@@ -178,7 +217,7 @@ void pool_status(const struct args *args)
 		for (size_t i = 0; i < json_object_array_length(list); i++)
 			json_object_array_add(
 			    pools,
-			    fetch_status(get_text(json_object_array_get_idx(list, i), "name")));
+			    fetch_pool(args, get_text(json_object_array_get_idx(list, i), "name")));
 	}
 	if (has_option(args, 'j')) {
 		print_json("pools", pools);
