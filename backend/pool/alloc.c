@@ -427,6 +427,16 @@ enum effort {
 	EFFORTS
 };
 
+/* A new chunk over all its devices would have a good column where this one is stale: the device is
+   back. One that fails writes would only spoil the new chunk, too. */
+static bool col_outdated(const struct pool *pool, const struct chunk *c, unsigned col)
+{
+	const struct pool_dev *dev = &pool->devs[c->cols[col].dev];
+
+	return atomic_load(&c->cols[col].stale) && pool_dev_usable(dev) &&
+	       !atomic_load(&dev->write_errors);
+}
+
 /* Nothing better can be had. A mirror whose devices are away goes on in its chunks; a parity group
    makes new ones over those that are left. */
 static bool chunk_healthy(const struct pool *pool, const struct chunk *c)
@@ -438,8 +448,8 @@ static bool chunk_healthy(const struct pool *pool, const struct chunk *c)
 		return chunk_good_cols(pool, c) >= best;
 	}
 	for (unsigned i = 0; i < c->ncols; i++) {
-		if (!atomic_load(&c->cols[i].stale) &&
-		    !pool_dev_usable(&pool->devs[c->cols[i].dev]))
+		if (col_outdated(pool, c, i) || (!atomic_load(&c->cols[i].stale) &&
+						 !pool_dev_usable(&pool->devs[c->cols[i].dev])))
 			return false;
 	}
 	return true;

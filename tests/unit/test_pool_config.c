@@ -6,6 +6,7 @@
 #include "simpool.h"
 
 #include "pool/block.h"
+#include "pool/chunk.h"
 #include "pool/config.h"
 
 /* ---- the client ---- */
@@ -846,6 +847,12 @@ static void test_cut_create(void **state)
 }
 
 /* A mirror's device fails in use, is taken out, and is brought back. */
+/* In how many places the newest root can be read. */
+static unsigned root_copies(const struct client *c)
+{
+	return chunk_good_cols(c->pool, chunk_find(c->pool, c->pool->uber.root.chunk));
+}
+
 static void test_fault_and_restore(void **state)
 {
 	struct client *c = create(TARN_GROUP_MIRROR, 2);
@@ -867,6 +874,49 @@ static void test_fault_and_restore(void **state)
 	close_pool(c, true);
 }
 
+/* What is written after a device has come back is on it, too. */
+static void test_back_in_use(void **state)
+{
+	struct client *c = create(TARN_GROUP_MIRROR, 2);
+	struct pool_dev *dev = &c->pool->devs[0];
+
+	(void)state;
+	assert_int_equal(root_copies(c), 2);
+	sim_gone(sims[0], true);
+	set(c, 2);
+	assert_int_equal(dev->state, TARN_DEV_FAULTED);
+	assert_int_equal(root_copies(c), 1);
+	sim_gone(sims[0], false);
+	atomic_store(&dev->write_errors, 0); /* as tarn_pool_clear() does */
+	assert_int_equal(pool_dev_restore(c->pool, dev), 0);
+	set(c, 3);
+	assert_int_equal(root_copies(c), 2);
+	close_pool(c, true);
+}
+
+/* A device that fails all writes of blocks, but none of labels and slab tables, is no reason to
+   stop. */
+static void fail_blocks(enum tarn_group_kind kind, uint32_t ndevs)
+{
+	struct client *c = create(kind, ndevs);
+	uint64_t from = c->pool->devs[0].slab_start;
+
+	sim_fail(sims[0], DEV_WRITE, from, SIM_SIZE - from - LABEL_AREA, -EIO, 0);
+	for (uint64_t value = 2; value < 12; value++)
+		set(c, value);
+	assert_false(atomic_load(&c->pool->suspended));
+	close_pool(c, true);
+}
+
+static void test_blocks_fail(void **state)
+{
+	fail_blocks(TARN_GROUP_MIRROR, 2);
+	drop_sims(state);
+	fail_blocks(TARN_GROUP_RAIDZ1, 3);
+	drop_sims(state);
+	fail_blocks(TARN_GROUP_RAIDZ2, 4);
+}
+
 #define TEST(fn) cmocka_unit_test_teardown(fn, drop_sims)
 
 int main(void)
@@ -882,6 +932,7 @@ int main(void)
 	    TEST(test_cut_rewind),     TEST(test_cut_add),
 	    TEST(test_owner_wakes),    TEST(test_failed_add),
 	    TEST(test_cut_create),     TEST(test_fault_and_restore),
+	    TEST(test_back_in_use),    TEST(test_blocks_fail),
 	};
 	int failed;
 
