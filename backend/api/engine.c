@@ -20,11 +20,11 @@ static uint64_t memory(void)
 	return sysinfo(&info) ? 1ull << 30 : (uint64_t)info.totalram * info.mem_unit;
 }
 
-/* The same at each start; /etc/machine-id tells hosts of one name apart. */
-static uint64_t host_id(const char *host)
+/* Of a file with an id, or else of the host's name. */
+static uint64_t id_in(const char *path, const char *host)
 {
 	char text[64];
-	int fd = open("/etc/machine-id", O_RDONLY | O_CLOEXEC);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof(text));
 	uint64_t id = n < 32 ? XXH3_64bits(host, strlen(host)) : XXH3_64bits(text, (size_t)n);
 
@@ -51,7 +51,11 @@ static void fill_config(struct tarn_engine *engine, const struct tarn_config *co
 	else if (gethostname(engine->host, sizeof(engine->host) - 1))
 		strcpy(engine->host, "localhost");
 	c->host = engine->host;
-	c->host_id = c->host_id ? c->host_id : host_id(engine->host);
+	/* The same at each start, and tells hosts of one name apart; but copies of a virtual
+	   machine may have one. */
+	c->host_id = c->host_id ? c->host_id : id_in("/etc/machine-id", engine->host);
+	c->boot_id =
+	    c->boot_id ? c->boot_id : id_in("/proc/sys/kernel/random/boot_id", engine->host);
 	c->arc_max = c->arc_max ? c->arc_max : memory() / 4;
 	c->dirty_max = c->dirty_max ? c->dirty_max : memory() / 8;
 	c->threads = c->threads ? c->threads : (unsigned)get_nprocs();

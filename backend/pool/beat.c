@@ -392,6 +392,7 @@ static void looked(struct dev_io *io)
 	bd->buf->host_id = pool->config->host_id;
 	bd->buf->nonce = bd->beat->nonce;
 	bd->buf->count = bd->count;
+	bd->buf->boot_id = pool->config->boot_id;
 	disk_seal(&bd->buf->head, BEAT_MAGIC, sizeof(*bd->buf));
 	bd->submitted = boottime();
 	submit_beat(bd, DEV_WRITE, written);

@@ -84,9 +84,10 @@ struct heartbeat {
 	uint64_t pool_guid, dev_guid;
 	uint64_t import_counter;
 	uint64_t host_id;
-	uint64_t nonce; /* of the import */
-	uint64_t count; /* raised each second */
-	uint8_t reserved[SECTOR_SIZE - 32 - 6 * 8];
+	uint64_t nonce;   /* of the import */
+	uint64_t count;   /* raised each second */
+	uint64_t boot_id; /* of the host; 0: not known */
+	uint8_t reserved[SECTOR_SIZE - 32 - 7 * 8];
 };
 static_assert(sizeof(struct heartbeat) == SECTOR_SIZE, "heartbeat");
 

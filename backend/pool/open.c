@@ -24,7 +24,8 @@ struct opening {
 	struct candidate *cands;
 	const struct label *best; /* the label whose layout counts */
 	struct heartbeat *beats;  /* as they were found, of each device */
-	bool foreign;             /* another host has used it last and did not export it */
+	bool foreign;             /* another host has used it last and did not export it, */
+	unsigned watch;           /* or may have; seconds for which its heartbeats are watched */
 	uint64_t max_import, max_txg;
 };
 
@@ -193,8 +194,9 @@ static int attach_devs(struct opening *o)
 	return rc;
 }
 
-/* A host that has begun to take the pool has written its labels; whoever had it beats. */
-static bool beats_foreign(const struct opening *o)
+/* Of whom the pool was last: who has begun to take it has written labels; whoever had it beats.
+   NULL: not known. */
+static const struct heartbeat *newest_beat(const struct opening *o)
 {
 	const struct heartbeat *newest = NULL;
 
@@ -204,20 +206,40 @@ static bool beats_foreign(const struct opening *o)
 		if (beat->pool_guid && (!newest || beat->import_counter > newest->import_counter))
 			newest = beat;
 	}
-	return newest && newest->host_id != o->pool->config->host_id;
+	return newest;
+}
+
+/* How long to watch for a live owner. This host before its last boot does not live; but another
+   one may have its id, as copies of a virtual machine do: a shorter look, since every start after
+   a crash waits for it. */
+static unsigned watch_for(const struct opening *o, const struct heartbeat *beat)
+{
+	const struct tarn_config *config = o->pool->config;
+
+	if (o->pool->was_exported)
+		return 0;
+	if (o->foreign)
+		return o->args->watch_seconds;
+	if (beat && beat->boot_id && config->boot_id && beat->boot_id != config->boot_id)
+		return (o->args->watch_seconds + 3) / 4;
+	return 0;
 }
 
 static int check_owner(struct opening *o)
 {
 	const struct label *label = o->best;
-	bool others = label->host_id != o->pool->config->host_id;
+	bool others = label->host_id != o->pool->config->host_id, others_beat;
+	const struct heartbeat *beat;
 
 	o->pool->was_exported = label->state == LABEL_EXPORTED;
 	o->beats = calloc(o->pool->ndevs, sizeof(*o->beats));
 	if (!o->beats)
 		return -ENOMEM;
 	beat_read_all(o->pool, o->beats);
-	o->foreign = !o->pool->was_exported && (others || beats_foreign(o));
+	beat = newest_beat(o);
+	others_beat = beat && beat->host_id != o->pool->config->host_id;
+	o->foreign = !o->pool->was_exported && (others || others_beat);
+	o->watch = watch_for(o, beat);
 	if (!o->foreign || (o->args->flags & TARN_FORCE))
 		return 0;
 	return fail(o->err, -EREMOTE,
@@ -461,7 +483,7 @@ static int claim(struct opening *o)
 	}
 	free(label);
 	/* An owner that was away may have gone on before it could see these labels (label.h). */
-	if (!rc && o->foreign && beat_moves(pool, o->beats, 0))
+	if (!rc && o->watch && beat_moves(pool, o->beats, 0))
 		rc = in_use(o);
 	if (!rc) {
 		rc = beat_start(pool);
@@ -486,7 +508,7 @@ static int open_pool(struct opening *o)
 	rc = rc ? rc : check_log(o);
 	if (rc)
 		return rc;
-	if (o->foreign && !pool->read_only && beat_moves(pool, o->beats, o->args->watch_seconds))
+	if (o->watch && !pool->read_only && beat_moves(pool, o->beats, o->watch))
 		return in_use(o);
 	number(o);
 	rc = pool_create_parts(pool);

@@ -172,7 +172,8 @@ struct pool_open_args {
 	uint32_t skip_uberblocks; /* TARN_REWIND: ignore that many newest ones; -ENOENT when
 				     there are no more */
 	unsigned watch_seconds;   /* TARN_FORCE: how long a foreign owner's heartbeat is
-				     watched, BEAT_WATCH (label.h) outside tests */
+				     watched, BEAT_WATCH (label.h) outside tests; a quarter
+				     of it after a boot of the owner */
 };
 int pool_open(const struct pool_open_args *args, const struct tarn_config *config, struct workq *wq,
 	      struct pool **out, struct tarn_error *err);

@@ -516,6 +516,31 @@ static void test_foreign_host(void **state)
 	close_pool(c, true);
 }
 
+/* Two copies of one virtual machine have one id, until they are booted. */
+static void test_host_of_the_same_id(void **state)
+{
+	struct tarn_config first = {.host = "vm", .host_id = 3, .boot_id = 1, .txg_seconds = 600};
+	struct tarn_config second = first;
+	struct client *c = create(TARN_GROUP_MIRROR, 2);
+	struct opening o = {.config = &first, .guid = c->pool->guid, .sims = sims, .nsims = 2};
+	struct opening alive;
+
+	(void)state;
+	close_pool(c, true);
+	assert_int_equal(open_pool(&o, &c), 0);
+	second.boot_id = 2;
+	o.config = &second;
+	alive = o;
+	alive.watch = 240;
+	alive.dev_flags = DEV_OPEN_RDONLY;
+	assert_int_equal(open_pool(&alive, &c), -EREMOTE);
+	assert_non_null(strstr(error.text, "is using pool"));
+	close_pool(c, false);
+	/* The owner is dead: it was this host before its last boot. */
+	assert_int_equal(open_pool(&o, &c), 0);
+	close_pool(c, true);
+}
+
 static void test_read_only(void **state)
 {
 	struct client *c = create(TARN_GROUP_SINGLE, 1);
@@ -922,16 +947,13 @@ static void test_blocks_fail(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    TEST(test_slab_size),      TEST(test_create_and_open),
-	    TEST(test_bad_arguments),  TEST(test_create_fails),
-	    TEST(test_names),          TEST(test_missing_devices),
-	    TEST(test_missing_single), TEST(test_foreign_host),
-	    TEST(test_read_only),      TEST(test_rewind),
-	    TEST(test_uberblock_lost), TEST(test_copies),
-	    TEST(test_destroy),        TEST(test_cut_import),
-	    TEST(test_cut_rewind),     TEST(test_cut_add),
-	    TEST(test_owner_wakes),    TEST(test_failed_add),
-	    TEST(test_cut_create),     TEST(test_fault_and_restore),
+	    TEST(test_slab_size),      TEST(test_create_and_open), TEST(test_bad_arguments),
+	    TEST(test_create_fails),   TEST(test_names),           TEST(test_missing_devices),
+	    TEST(test_missing_single), TEST(test_foreign_host),    TEST(test_host_of_the_same_id),
+	    TEST(test_read_only),      TEST(test_rewind),          TEST(test_uberblock_lost),
+	    TEST(test_copies),         TEST(test_destroy),         TEST(test_cut_import),
+	    TEST(test_cut_rewind),     TEST(test_cut_add),         TEST(test_owner_wakes),
+	    TEST(test_failed_add),     TEST(test_cut_create),      TEST(test_fault_and_restore),
 	    TEST(test_back_in_use),    TEST(test_blocks_fail),
 	};
 	int failed;

@@ -44,6 +44,7 @@ struct tarn_config {
 	unsigned threads;     /* of the sync and of background work, 0 = one per core */
 	const char *host;     /* the name written into labels, NULL = gethostname() */
 	uint64_t host_id;     /* 0 = from /etc/machine-id */
+	uint64_t boot_id;     /* another one after each boot of the host, 0 = the kernel's */
 	unsigned txg_seconds; /* a txg closes at least this often, 0 = 5 */
 	/* Messages for the log; may be called from any thread. NULL = none. */
 	void (*log)(enum tarn_log_level level, const char *text);
