@@ -47,7 +47,11 @@ enum {
 /* Cases of each work, and which works are left out for a profile: sanitizers take longer.
    Logs and parity differ from others below what the works are about. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef __SANITIZE_THREAD__
+#define BUDGET 10
+#else
 #define BUDGET 30
+#endif
 #define LEFT_OUT(profile, work) ((work) % PROFILES != (profile))
 #else
 #define BUDGET 200
