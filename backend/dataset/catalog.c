@@ -37,6 +37,7 @@ static struct catalog *catalog_new(struct pool *pool, struct cache *cache, const
 	cat->tasks_end = &cat->tasks;
 	pthread_rwlock_init(&cat->names, NULL);
 	pthread_mutex_init(&cat->tasks_lock, NULL);
+	pthread_cond_init(&cat->task_ended, NULL);
 	pthread_mutex_init(&cat->roots, NULL);
 	cat->committed_root = *root;
 	pthread_mutex_init(&cat->destroy_lock, NULL);
@@ -88,6 +89,7 @@ int catalog_close(struct catalog *cat, void (*gone)(struct tarn_dataset *ds))
 	tree_fini(&cat->tree);
 	pthread_rwlock_destroy(&cat->names);
 	pthread_mutex_destroy(&cat->tasks_lock);
+	pthread_cond_destroy(&cat->task_ended);
 	pthread_mutex_destroy(&cat->roots);
 	pthread_mutex_destroy(&cat->destroy_lock);
 	pthread_cond_destroy(&cat->destroy_cond);

@@ -47,9 +47,15 @@ static int step(struct tarn_dataset *ds, struct tree_miss *miss)
 	return rc == -EAGAIN ? tree_fetch(&ds->tree, miss) : rc;
 }
 
+struct forgetting {
+	struct tarn_dataset *ds;
+	bool done; /* it is on no list any more, also if the txg does not commit */
+};
+
 static int forget_task(struct catalog *cat, struct txg_sync *s, void *arg)
 {
-	struct tarn_dataset *ds = arg, **at = &cat->all;
+	struct forgetting *f = arg;
+	struct tarn_dataset *ds = f->ds, **at = &cat->all;
 	uint8_t key[CAT_KEY_ROOM];
 	int rc = cat_del(cat, s, key, cat_key_id(key, CAT_DESTROYED, ds->id));
 
@@ -60,15 +66,18 @@ static int forget_task(struct catalog *cat, struct txg_sync *s, void *arg)
 	pthread_mutex_lock(&cat->roots);
 	*at = ds->all_next;
 	pthread_mutex_unlock(&cat->roots);
+	f->done = true;
 	return 0;
 }
 
-/* The last steps' frees must be committed before the record goes. */
-static int finish(struct catalog *cat, struct tarn_dataset *ds)
+/* The last steps' frees must be committed before the record goes. Whether ds is on no list then. */
+static bool finish(struct catalog *cat, struct tarn_dataset *ds)
 {
-	int rc = txg_wait(cat->pool, txg_open(cat->pool));
+	struct forgetting f = {.ds = ds};
 
-	return rc ? rc : catalog_task(cat, forget_task, ds);
+	if (!txg_wait(cat->pool, txg_open(cat->pool)))
+		catalog_task(cat, forget_task, &f);
+	return f.done;
 }
 
 static struct tarn_dataset *next_dying(struct catalog *cat)
@@ -107,6 +116,7 @@ static void *destroyer(void *arg)
 	struct tarn_dataset *ds;
 
 	while (miss && (ds = next_dying(cat))) {
+		bool gone = false;
 		int rc = 0;
 
 		while (!rc && !stopping(cat))
@@ -114,14 +124,14 @@ static void *destroyer(void *arg)
 		if (!rc)
 			break;
 		if (rc == -ENOENT)
-			rc = finish(cat, ds);
+			gone = finish(cat, ds);
 		else
 			pool_log(cat->pool, TARN_LOG_ERROR,
 				 "pool %s: freeing destroyed dataset %llu stops until the next "
 				 "import: error %d",
 				 cat->pool->name, (unsigned long long)ds->id, -rc);
 		drop_dying(cat);
-		if (rc)
+		if (!gone)
 			continue; /* stays on the list of all, still listed as destroyed */
 		tree_fini(&ds->tree);
 		dataset_unref(ds);

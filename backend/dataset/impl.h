@@ -44,6 +44,8 @@ struct catalog {
 
 	pthread_mutex_t tasks_lock;
 	struct catalog_work *tasks, **tasks_end;
+	struct catalog_work *task_runs; /* in the sync; guarded by tasks_lock */
+	pthread_cond_t task_ended;
 
 	struct txg_client client;
 	bool started; /* txg_start() has run */

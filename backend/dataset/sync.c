@@ -117,6 +117,24 @@ int cat_scan(struct catalog *cat, const void *prefix, uint32_t plen,
 
 /* ---- tasks ---- */
 
+/* The wait can end before the sync does, when the pool is fenced: what it may still use stays. */
+static void withdraw(struct catalog *cat, struct catalog_work *work)
+{
+	struct catalog_work **at = &cat->tasks;
+
+	pthread_mutex_lock(&cat->tasks_lock);
+	while (*at && *at != work)
+		at = &(*at)->next;
+	if (*at) {
+		*at = work->next;
+		if (!work->next)
+			cat->tasks_end = at;
+	}
+	while (cat->task_runs == work)
+		pthread_cond_wait(&cat->task_ended, &cat->tasks_lock);
+	pthread_mutex_unlock(&cat->tasks_lock);
+}
+
 int catalog_task(struct catalog *cat, int (*fn)(struct catalog *cat, struct txg_sync *s, void *arg),
 		 void *arg)
 {
@@ -139,7 +157,10 @@ int catalog_task(struct catalog *cat, int (*fn)(struct catalog *cat, struct txg_
 	pthread_mutex_unlock(&cat->tasks_lock);
 	tx_end(&tx);
 	rc = txg_wait(cat->pool, work.txg);
-	return rc ? rc : work.result;
+	if (!rc)
+		return work.result;
+	withdraw(cat, &work);
+	return rc;
 }
 
 static struct catalog_work *take_task(struct catalog *cat, uint64_t txg)
@@ -155,6 +176,7 @@ static struct catalog_work *take_task(struct catalog *cat, uint64_t txg)
 	} else {
 		work = NULL;
 	}
+	cat->task_runs = work;
 	pthread_mutex_unlock(&cat->tasks_lock);
 	return work;
 }
@@ -163,8 +185,13 @@ static void run_tasks(struct catalog *cat, struct txg_sync *s)
 {
 	struct catalog_work *work;
 
-	while ((work = take_task(cat, s->txg)))
+	while ((work = take_task(cat, s->txg))) {
 		work->result = work->fn(cat, s, work->arg);
+		pthread_mutex_lock(&cat->tasks_lock);
+		cat->task_runs = NULL;
+		pthread_cond_broadcast(&cat->task_ended);
+		pthread_mutex_unlock(&cat->tasks_lock);
+	}
 }
 
 /* ---- the client of the sync ---- */
