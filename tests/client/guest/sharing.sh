@@ -19,6 +19,18 @@ soon() {
 	done
 }
 
+# The first line; if it is another one, is it the client's cache that is old, or the server?
+is_new() {
+	local line
+	line=$(head -1 "$2")
+	[ "$line" = "$1" ] && return
+	stat "$2"
+	echo "from the server: $(dd if="$2" iflag=direct bs=1M status=none | head -1)"
+	echo "a second later: $(sleep 1; head -1 "$2")"
+	stat "$2"
+	same "$1" "$line"
+}
+
 mount_pool "$2" actimeo=1
 dir=$pool/sharing-$round
 
@@ -58,7 +70,7 @@ else
 	done
 	for i in 1 2 3; do
 		look
-		same $((i + 1000000)) "$(head -1 "$dir/same-size")"
+		is_new $((i + 1000000)) "$dir/same-size"
 		seen
 	done
 	look
