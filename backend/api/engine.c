@@ -195,6 +195,15 @@ void engine_pool_put(struct tarn_engine *engine, struct engine_pool *p)
 	pthread_mutex_unlock(&engine->table);
 }
 
+int engine_pool_find(struct tarn_engine *engine, const char *name, struct engine_pool **out,
+		     struct tarn_error *err)
+{
+	if (!engine_pool_get(engine, name, out))
+		return 0;
+	return fail(err, -ENXIO, "no pool '%s' is imported; 'tarn pool import' shows which can be",
+		    name);
+}
+
 int engine_check_writable(const struct engine_pool *p, struct tarn_error *err)
 {
 	if (p->pool->read_only)

@@ -33,7 +33,7 @@ struct engine_pool {
 	uint64_t guid;
 	struct pool *pool;
 	struct catalog *catalog;
-	struct jobs *jobs; /* job.h */
+	struct jobs *jobs;                  /* job.h */
 	char comment[POOL_COMMENT_MAX + 1]; /* guarded by table: listed without any I/O */
 	unsigned uses;                      /* guarded by table; an export waits for 0 */
 	bool going;                         /* no new uses */
@@ -59,6 +59,9 @@ int engine_pool_get_guid(struct tarn_engine *engine, uint64_t guid, struct engin
 /* The pool whose name follows `after` (NULL: the first); NULL at the end. */
 struct engine_pool *engine_pool_next(struct tarn_engine *engine, const char *after);
 void engine_pool_put(struct tarn_engine *engine, struct engine_pool *p);
+/* engine_pool_get() for an administrator: says what to do if there is none. */
+int engine_pool_find(struct tarn_engine *engine, const char *name, struct engine_pool **out,
+		     struct tarn_error *err);
 /* Refuses, with a reason, what would change a pool that can't be written. */
 int engine_check_writable(const struct engine_pool *p, struct tarn_error *err);
 

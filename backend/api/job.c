@@ -399,14 +399,6 @@ void jobs_stop(struct engine_pool *p)
 
 /* ---- the public functions ---- */
 
-static int get(struct tarn_engine *engine, const char *name, struct engine_pool **out,
-	       struct tarn_error *err)
-{
-	if (!engine_pool_get(engine, name, out))
-		return 0;
-	return fail(err, -ENXIO, "there is no imported pool '%s'", name);
-}
-
 static void put_job(const struct job *job, const struct job *turn, struct tarn_job *out)
 {
 	const struct job_record *rec = &job->rec;
@@ -455,15 +447,6 @@ int tarn_job_list(struct tarn_engine *engine, const char *pool, struct tarn_job 
 	pthread_mutex_unlock(&p->jobs->lock);
 	engine_pool_put(engine, p);
 	return *out ? 0 : -ENOMEM;
-}
-
-static int check_writable(const struct engine_pool *p, struct tarn_error *err)
-{
-	if (p->pool->read_only)
-		return fail(err, -EROFS, "pool '%s' is imported read-only", p->name);
-	if (atomic_load(&p->pool->suspended))
-		return fail(err, -EIO, "pool '%s' is suspended: it could not be written", p->name);
-	return 0;
 }
 
 static void wake(struct jobs *jobs)
@@ -572,11 +555,11 @@ int tarn_job_set(struct tarn_engine *engine, const char *pool, const struct tarn
 	struct engine_pool *p;
 	struct settings s;
 	uint32_t n = 0;
-	int rc = get(engine, pool, &p, err);
+	int rc = engine_pool_find(engine, pool, &p, err);
 
 	if (rc)
 		return rc;
-	rc = check_writable(p, err);
+	rc = engine_check_writable(p, err);
 	rc = rc ? rc : parse_settings(props, nprops, &s, err);
 	rc = rc ? rc : set_jobs(p->jobs, &s, ids, &n, err);
 	for (uint32_t i = 0; i < n && !rc; i++) {
@@ -692,11 +675,11 @@ int tarn_pool_scrub(struct tarn_engine *engine, const char *pool, enum tarn_scru
 		    struct tarn_error *err)
 {
 	struct engine_pool *p;
-	int rc = get(engine, pool, &p, err);
+	int rc = engine_pool_find(engine, pool, &p, err);
 
 	if (rc)
 		return rc;
-	rc = check_writable(p, err);
+	rc = engine_check_writable(p, err);
 	if (!rc && action == TARN_SCRUB_START)
 		rc = start_job(p->jobs, TARN_JOB_SCRUB, err);
 	else if (!rc)

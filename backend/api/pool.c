@@ -109,15 +109,6 @@ int tarn_pool_create(struct tarn_engine *engine, const char *name,
 
 /* ---- add ---- */
 
-static int get(struct tarn_engine *engine, const char *name, struct engine_pool **out,
-	       struct tarn_error *err)
-{
-	if (!engine_pool_get(engine, name, out))
-		return 0;
-	return fail(err, -ENXIO, "no pool '%s' is imported; 'tarn pool import' shows which can be",
-		    name);
-}
-
 static int add(struct engine_pool *p, struct checked_groups *c, int flags, struct tarn_error *err)
 {
 	int rc;
@@ -151,7 +142,7 @@ int tarn_pool_add(struct tarn_engine *engine, const char *name,
 	int rc;
 
 	pthread_mutex_lock(&engine->admin);
-	rc = get(engine, name, &p, err);
+	rc = engine_pool_find(engine, name, &p, err);
 	if (!rc) {
 		rc = engine_check_writable(p, err);
 		rc = rc ? rc : check_groups(groups, ngroups, &p->pool->groups[0], flags, &c, err);
@@ -216,7 +207,7 @@ int tarn_pool_remove(struct tarn_engine *engine, const char *name, const char *d
 	int rc;
 
 	pthread_mutex_lock(&engine->admin);
-	rc = get(engine, name, &p, err);
+	rc = engine_pool_find(engine, name, &p, err);
 	if (!rc) {
 		rc = engine_check_writable(p, err);
 		rc = rc ? rc : find_log(p->pool, device, &index, err);
@@ -254,7 +245,7 @@ int tarn_pool_destroy(struct tarn_engine *engine, const char *name, int flags,
 	int rc;
 
 	pthread_mutex_lock(&engine->admin);
-	rc = get(engine, name, &p, err);
+	rc = engine_pool_find(engine, name, &p, err);
 	if (!rc) {
 		rc = engine_check_writable(p, err);
 		engine_pool_put(engine, p);
@@ -276,7 +267,7 @@ int tarn_pool_export(struct tarn_engine *engine, const char *name, int flags,
 	int rc;
 
 	pthread_mutex_lock(&engine->admin);
-	rc = get(engine, name, &p, err);
+	rc = engine_pool_find(engine, name, &p, err);
 	if (!rc) {
 		engine_pool_put(engine, p);
 		if (!(flags & TARN_DRY_RUN)) {
@@ -346,7 +337,7 @@ int tarn_pool_clear(struct tarn_engine *engine, const char *name, struct tarn_er
 	int rc;
 
 	pthread_mutex_lock(&engine->admin);
-	rc = get(engine, name, &p, err);
+	rc = engine_pool_find(engine, name, &p, err);
 	if (!rc) {
 		rc = engine_check_writable(p, err);
 		rc = rc ? rc : clear(p->pool, err);

@@ -258,10 +258,9 @@ int tarn_pool_prop_set(struct tarn_engine *engine, const char *name, const char 
 	rc = check_comment(value, err);
 	if (rc)
 		return rc;
-	if (engine_pool_get(engine, name, &p))
-		return fail(err, -ENXIO,
-			    "no pool '%s' is imported; 'tarn pool import' shows which can be",
-			    name);
+	rc = engine_pool_find(engine, name, &p, err);
+	if (rc)
+		return rc;
 	rc = engine_check_writable(p, err);
 	if (!rc) {
 		rc = catalog_pool_prop_set(p->catalog, prop, value);
