@@ -174,13 +174,14 @@ static int check_no_entry(struct tarn_dataset *parent, const char *path, const c
 	struct tarn_inode *root, *entry;
 	int rc = tarn_root(parent, &root);
 
-	if (rc)
-		return fail(err, rc, "the root directory above '%s' can't be read: %s", path,
-			    strerror(-rc));
-	rc = tarn_lookup(NULL, root, name, &entry);
-	tarn_inode_put(root);
+	if (!rc) {
+		rc = tarn_lookup(NULL, root, name, &entry);
+		tarn_inode_put(root);
+	}
 	if (rc == -ENOENT)
 		return 0;
+	if (rc == -ESTALE)
+		return fail(err, -ENOENT, "the dataset above '%s' is being destroyed", path);
 	if (rc)
 		return fail(err, rc, "'%s' can't be looked up: %s", path, strerror(-rc));
 	rc = tarn_inode_dataset(entry) == parent

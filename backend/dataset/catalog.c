@@ -40,6 +40,7 @@ static struct catalog *catalog_new(struct pool *pool, struct cache *cache, const
 	pthread_cond_init(&cat->task_ended, NULL);
 	pthread_mutex_init(&cat->roots, NULL);
 	cat->committed_root = *root;
+	pthread_mutex_init(&cat->destroying, NULL);
 	pthread_mutex_init(&cat->destroy_lock, NULL);
 	pthread_cond_init(&cat->destroy_cond, NULL);
 	tree_init(&cat->tree, pool, cache, &cat->owner, root, COMP_LZ4, CKSUM_XXH3);
@@ -91,6 +92,7 @@ int catalog_close(struct catalog *cat, void (*gone)(struct tarn_dataset *ds))
 	pthread_mutex_destroy(&cat->tasks_lock);
 	pthread_cond_destroy(&cat->task_ended);
 	pthread_mutex_destroy(&cat->roots);
+	pthread_mutex_destroy(&cat->destroying);
 	pthread_mutex_destroy(&cat->destroy_lock);
 	pthread_cond_destroy(&cat->destroy_cond);
 	free(cat);

@@ -8,7 +8,10 @@
 
 /*
  * Who is inside, spread over shards so that cores do not share a line. An asynchronous request may
- * leave on another shard than it entered: only the sum counts.
+ * leave on another shard than it entered: only the sum counts. dataset_shut() adds the shards up one
+ * by one, after the last entry that succeeded: it sees all of those, so it never finds too few,
+ * whatever leaves meanwhile. An entry that fails comes and goes at any time and must do both on one
+ * shard: of one that changed shards the sum could have the end without the beginning.
  */
 #define INSIDE_SHARDS 16
 struct dataset_inside {
@@ -141,27 +144,33 @@ static atomic_long *my_shard(struct tarn_dataset *ds)
 	return &ds->inside->shard[(unsigned)sched_getcpu() % INSIDE_SHARDS].n;
 }
 
-int dataset_enter(struct tarn_dataset *ds)
+static void leave(struct tarn_dataset *ds, atomic_long *shard)
 {
-	uint32_t state;
-
-	/* Counted first, looked at second: dataset_shut() does it the other way round. */
-	(*my_shard(ds))++;
-	state = ds->state;
-	if (state == DATASET_LIVE)
-		return 0;
-	dataset_leave(ds);
-	return state == DATASET_DYING ? -ESTALE : -ENXIO;
-}
-
-void dataset_leave(struct tarn_dataset *ds)
-{
-	(*my_shard(ds))--;
+	(*shard)--;
 	if (ds->state == DATASET_LIVE)
 		return;
 	pthread_mutex_lock(&ds->inside->lock);
 	pthread_cond_broadcast(&ds->inside->cond);
 	pthread_mutex_unlock(&ds->inside->lock);
+}
+
+int dataset_enter(struct tarn_dataset *ds)
+{
+	atomic_long *shard = my_shard(ds);
+	uint32_t state;
+
+	/* Counted first, looked at second: dataset_shut() does it the other way round. */
+	(*shard)++;
+	state = ds->state;
+	if (state == DATASET_LIVE)
+		return 0;
+	leave(ds, shard);
+	return state == DATASET_DYING ? -ESTALE : -ENXIO;
+}
+
+void dataset_leave(struct tarn_dataset *ds)
+{
+	leave(ds, my_shard(ds));
 }
 
 static long count_inside(struct tarn_dataset *ds)

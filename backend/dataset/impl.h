@@ -49,6 +49,7 @@ struct catalog {
 
 	struct txg_client client;
 	bool started; /* txg_start() has run */
+	pthread_mutex_t destroying; /* one destroy at a time; held over I/O */
 	pthread_t destroyer;
 	bool destroyer_runs;
 	pthread_mutex_t destroy_lock;

@@ -307,7 +307,7 @@ static int rename_check(const struct rename_arg *a)
 {
 	struct tarn_dataset *ds = a->ds;
 
-	if (ds->destroyed || a->parent->destroyed)
+	if (ds->state != DATASET_LIVE || a->parent->state != DATASET_LIVE)
 		return -ENOENT;
 	if (dataset_find_child(a->parent, a->name, strlen(a->name)))
 		return -EEXIST;
@@ -355,7 +355,7 @@ int catalog_dataset_rename(struct catalog *cat, struct tarn_dataset *ds,
 
 /* ---- destroy ---- */
 
-/* Children before parents. Caller holds a reference on each. */
+/* Children before parents, the root of the subtree last. Caller holds a reference on each. */
 struct victims {
 	struct tarn_dataset **ds;
 	size_t n, room;
@@ -380,6 +380,32 @@ static int collect(struct victims *v, struct tarn_dataset *ds)
 	return 0;
 }
 
+static size_t count_subtree(const struct tarn_dataset *ds)
+{
+	size_t n = 1;
+
+	for (const struct tarn_dataset *c = ds->children; c; c = c->sibling)
+		n += count_subtree(c);
+	return n;
+}
+
+/* Still the whole subtree, and nothing else? Children are made and datasets renamed in tasks, which
+   do neither in what is dying, but one may have run after they were collected. */
+static bool still_whole(const struct victims *v)
+{
+	const struct tarn_dataset *root = v->ds[v->n - 1];
+
+	for (size_t i = 0; i < v->n; i++) {
+		const struct tarn_dataset *up = v->ds[i];
+
+		while (up && up != root)
+			up = up->parent;
+		if (!up)
+			return false;
+	}
+	return count_subtree(root) == v->n;
+}
+
 static int forget(struct catalog *cat, struct txg_sync *s, struct tarn_dataset *ds)
 {
 	uint8_t key[CAT_KEY_ROOM];
@@ -401,17 +427,8 @@ static int destroy_task(struct catalog *cat, struct txg_sync *s, void *arg)
 {
 	struct victims *v = arg;
 
-	/* A child may have been made since they were collected. */
-	for (size_t i = 0; i < v->n; i++) {
-		unsigned doomed = 0;
-
-		if (v->ds[i]->destroyed)
-			return -ENOENT;
-		for (size_t j = 0; j < i; j++)
-			doomed += v->ds[j]->parent == v->ds[i];
-		if (doomed != v->ds[i]->nchildren)
-			return -ENOTEMPTY;
-	}
+	if (!still_whole(v))
+		return -EAGAIN;
 	for (size_t i = 0; i < v->n; i++) {
 		int rc = forget(cat, s, v->ds[i]);
 
@@ -425,30 +442,57 @@ static int destroy_task(struct catalog *cat, struct txg_sync *s, void *arg)
 	return 0;
 }
 
+/* What could not be destroyed is as it was, with the inodes that are in use. */
+static int destroy_all(struct catalog *cat, struct victims *v,
+		       void (*gone)(struct tarn_dataset *ds))
+{
+	int rc;
+
+	for (size_t i = 0; i < v->n; i++)
+		dataset_shut(v->ds[i], DATASET_DYING);
+	rc = catalog_task(cat, destroy_task, v);
+	for (size_t i = 0; i < v->n; i++) {
+		if (!v->ds[i]->destroyed) {
+			v->ds[i]->state = DATASET_LIVE;
+			continue;
+		}
+		gone(v->ds[i]);
+		if (!rc)
+			destroyer_add(cat, v->ds[i]);
+	}
+	return rc;
+}
+
+static int destroy_once(struct catalog *cat, struct tarn_dataset *ds, bool recursive,
+			void (*gone)(struct tarn_dataset *ds))
+{
+	struct victims v = {0};
+	int rc = -ENOENT;
+
+	pthread_rwlock_rdlock(&cat->names);
+	if (!ds->destroyed)
+		rc = ds->children && !recursive ? -ENOTEMPTY : collect(&v, ds);
+	pthread_rwlock_unlock(&cat->names);
+	if (!rc)
+		rc = destroy_all(cat, &v, gone);
+	for (size_t i = 0; i < v.n; i++)
+		dataset_unref(v.ds[i]);
+	free(v.ds);
+	return rc;
+}
+
 int catalog_dataset_destroy(struct catalog *cat, struct tarn_dataset *ds, bool recursive,
 			    void (*gone)(struct tarn_dataset *ds))
 {
-	struct victims v = {0};
 	int rc;
 
 	if (!ds->parent_id)
 		return -EINVAL;
-	pthread_rwlock_rdlock(&cat->names);
-	rc = ds->children && !recursive ? -ENOTEMPTY : collect(&v, ds);
-	pthread_rwlock_unlock(&cat->names);
-	for (size_t i = 0; i < v.n && !rc; i++) {
-		dataset_shut(v.ds[i], DATASET_DYING);
-		gone(v.ds[i]);
-	}
-	if (!rc)
-		rc = catalog_task(cat, destroy_task, &v);
-	for (size_t i = 0; i < v.n; i++) {
-		if (!rc)
-			destroyer_add(cat, v.ds[i]);
-		else if (!v.ds[i]->destroyed && v.ds[i]->state == DATASET_DYING)
-			v.ds[i]->state = DATASET_LIVE;
-		dataset_unref(v.ds[i]);
-	}
-	free(v.ds);
+	/* Else one that fails would revive what another has shut. */
+	pthread_mutex_lock(&cat->destroying);
+	do {
+		rc = destroy_once(cat, ds, recursive, gone);
+	} while (rc == -EAGAIN);
+	pthread_mutex_unlock(&cat->destroying);
 	return rc;
 }

@@ -373,11 +373,141 @@ static void test_moves(void **state)
 	fixture_end(&storm.f);
 }
 
+/* ---- a tree destroyed while it changes ---- */
+
+enum { ROUNDS = 40 };
+
+struct uproot {
+	struct fixture f;
+	struct tarn_inode *kept; /* in tank/a */
+	atomic_bool over;
+	_Atomic(const char *) wrong;
+	atomic_int wrong_code;
+	atomic_uint round, done; /* begun, and by how many of the two changers ended */
+	int renamed;
+};
+
+static void uproot_wrong(struct uproot *u, const char *what, int rc)
+{
+	atomic_store(&u->wrong_code, rc);
+	atomic_store(&u->wrong, what);
+}
+
+/* One of a file in tank/a, all the time: there it is or there it was. */
+static void *keep_using(void *arg)
+{
+	struct uproot *u = arg;
+	struct tarn_attr attr;
+
+	while (!atomic_load(&u->over)) {
+		int rc = tarn_getattr(u->kept, &attr);
+		int written = fixture_write(u->kept, 0, "x", 1, false);
+
+		if (rc && rc != -ESTALE)
+			uproot_wrong(u, "getattr", rc);
+		if (written && written != -ESTALE)
+			uproot_wrong(u, "write", written);
+	}
+	return NULL;
+}
+
+/* A child is made and another one moved out, both within the time of the destroy. */
+static void *change_tree(void *arg)
+{
+	struct uproot *u = arg;
+	struct tarn_error err;
+
+	for (unsigned n = 1; n <= ROUNDS; n++) {
+		char to[64];
+		int rc;
+
+		while (atomic_load(&u->round) < n)
+			sched_yield();
+		snprintf(to, sizeof(to), FIXTURE_POOL "/saved%u", n);
+		rc = tarn_dataset_create(u->f.engine, FIXTURE_POOL "/a/new", NULL, 0, false, &err);
+		if (rc && rc != -ENOENT)
+			uproot_wrong(u, "create below", rc);
+		u->renamed = tarn_dataset_rename(u->f.engine, FIXTURE_POOL "/a/x", to, &err);
+		if (u->renamed && u->renamed != -ENOENT)
+			uproot_wrong(u, "rename out", u->renamed);
+		atomic_fetch_add(&u->done, 1);
+	}
+	return NULL;
+}
+
+static void new_tree(struct uproot *u, bool child)
+{
+	struct tarn_create how = {.type = TARN_REG};
+	struct tarn_dataset *ds;
+	struct tarn_commit token;
+	struct tarn_inode *root;
+	struct tarn_error err;
+
+	assert_int_equal(tarn_dataset_create(u->f.engine,
+					     child ? FIXTURE_POOL "/a/x" : FIXTURE_POOL "/a", NULL,
+					     0, true, &err),
+			 0);
+	assert_int_equal(tarn_dataset_open(u->f.engine, FIXTURE_POOL "/a", NULL, &ds), 0);
+	assert_int_equal(tarn_root(ds, &root), 0);
+	assert_int_equal(tarn_create(NULL, root, "file", &how, &u->kept, NULL, NULL, &token), 0);
+	tarn_inode_put(root);
+	tarn_dataset_put(ds);
+}
+
+/* A destroy without -r that comes too late for a child takes nothing from those who use the
+   dataset; one with -r takes all that is there, but not what was moved out before. */
+static void test_uproot(void **state)
+{
+	struct uproot u = {0};
+	pthread_t user, changer;
+	struct tarn_error err;
+
+	(void)state;
+	fixture_begin(&u.f, 1, 256ull << 20, false, NULL);
+	new_tree(&u, true);
+	assert_int_equal(pthread_create(&changer, NULL, change_tree, &u), 0);
+	for (unsigned n = 1; n <= ROUNDS; n++) {
+		struct tarn_dataset *ds = tarn_dataset_ref(tarn_inode_dataset(u.kept));
+		struct tarn_attr attr;
+		char saved[64];
+		int rc;
+
+		atomic_store(&u.over, false);
+		assert_int_equal(pthread_create(&user, NULL, keep_using, &u), 0);
+		atomic_store(&u.round, n);
+		rc = tarn_dataset_destroy(u.f.engine, FIXTURE_POOL "/a", n % 2, 0, &err);
+		while (atomic_load(&u.done) < n)
+			sched_yield();
+		atomic_store(&u.over, true);
+		pthread_join(user, NULL);
+		assert_true(rc == 0 || (n % 2 == 0 && rc == -ENOTEMPTY));
+		assert_int_equal(tarn_getattr(u.kept, &attr), rc ? 0 : -ESTALE);
+		tarn_inode_put(u.kept);
+		tarn_dataset_put(ds);
+		snprintf(saved, sizeof(saved), FIXTURE_POOL "/saved%u", n);
+		assert_int_equal(tarn_dataset_open(u.f.engine, saved, NULL, &ds), u.renamed);
+		if (!u.renamed)
+			tarn_dataset_put(ds);
+		if (rc)
+			assert_int_equal(
+			    tarn_dataset_destroy(u.f.engine, FIXTURE_POOL "/a", true, 0, &err), 0);
+		assert_int_equal(tarn_dataset_open(u.f.engine, FIXTURE_POOL "/a", NULL, &ds),
+				 -ENOENT);
+		if (u.wrong)
+			fail_msg("%s: %s", u.wrong, strerror(-u.wrong_code));
+		new_tree(&u, n % 2 == 0);
+	}
+	pthread_join(changer, NULL);
+	tarn_inode_put(u.kept);
+	fixture_end(&u.f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_storm),
 	    cmocka_unit_test(test_moves),
+	    cmocka_unit_test(test_uproot),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
