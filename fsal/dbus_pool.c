@@ -319,23 +319,34 @@ static void put_job(struct out *array, const struct tarn_job *job)
 	put_close(array, &dict);
 }
 
+static void put_lost(struct out *array, const struct tarn_lost *lost)
+{
+	struct out dict;
+
+	put_open(array, DBUS_TYPE_ARRAY, "{sv}", &dict);
+	put_entry_text(&dict, "dataset", lost->dataset);
+	put_entry_u64(&dict, "changes", lost->changes);
+	put_close(array, &dict);
+}
+
 static int status(struct request *rq)
 {
 	const char *name = take_string(rq);
 	struct tarn_pool_status *s;
-	struct tarn_job *jobs;
-	uint32_t njobs;
+	struct tarn_job *jobs = NULL;
+	struct tarn_lost *lost = NULL;
+	uint32_t njobs, nlost;
 	struct out dict;
 	struct out_array groups, logs, list;
 	int r = tarn_job_list(rq->engine, name, &jobs, &njobs);
 
-	if (!r) {
-		r = tarn_pool_status(rq->engine, name, &s);
-		if (r)
-			free(jobs);
-	}
-	if (r)
+	r = r ? r : tarn_pool_lost(rq->engine, name, &lost, &nlost);
+	r = r ? r : tarn_pool_status(rq->engine, name, &s);
+	if (r) {
+		free(jobs);
+		free(lost);
 		return no_such_pool(rq, r, name);
+	}
 	put_open(&rq->out, DBUS_TYPE_ARRAY, "{sv}", &dict);
 	put_pool(&dict, s);
 	put_entry_open(&dict, "groups", "a{sv}", &groups);
@@ -350,9 +361,14 @@ static int status(struct request *rq)
 	for (uint32_t i = 0; i < njobs; i++)
 		put_job(&list.array, &jobs[i]);
 	put_entry_close(&dict, &list);
+	put_entry_open(&dict, "lost_in", "a{sv}", &list);
+	for (uint32_t i = 0; i < nlost; i++)
+		put_lost(&list.array, &lost[i]);
+	put_entry_close(&dict, &list);
 	put_close(&rq->out, &dict);
 	tarn_pool_status_free(s);
 	free(jobs);
+	free(lost);
 	return 0;
 }
 

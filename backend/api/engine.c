@@ -224,19 +224,17 @@ void engine_pool_tell(struct tarn_engine *engine, const struct engine_pool *p, b
 int engine_pool_add(struct tarn_engine *engine, struct pool *pool, struct catalog *catalog)
 {
 	struct engine_pool *p = calloc(1, sizeof(*p)), **at;
-	uint64_t lost;
 	int rc;
 
 	if (!p)
 		return -ENOMEM;
 	rc = catalog_pool_prop_get(catalog, "comment", p->comment, sizeof(p->comment));
 	rc = rc == -ENOENT ? 0 : rc;
-	rc = rc ? rc : catalog_lost(catalog, &lost);
+	rc = rc ? rc : catalog_lost(catalog, &p->lost);
 	if (rc) {
 		free(p);
 		return rc;
 	}
-	atomic_store(&pool->lost_changes, lost);
 	strcpy(p->name, pool->name);
 	p->guid = pool->guid;
 	p->pool = pool;

@@ -33,10 +33,12 @@ struct engine_pool {
 	uint64_t guid;
 	struct pool *pool;
 	struct catalog *catalog;
-	struct jobs *jobs;                  /* job.h */
-	char comment[POOL_COMMENT_MAX + 1]; /* guarded by table: listed without any I/O */
-	unsigned uses;                      /* guarded by table; an export waits for 0 */
-	bool going;                         /* no new uses */
+	struct jobs *jobs; /* job.h */
+	/* Guarded by table: shown without any I/O. */
+	char comment[POOL_COMMENT_MAX + 1];
+	struct lost_changes lost;
+	unsigned uses; /* guarded by table; an export waits for 0 */
+	bool going;    /* no new uses */
 	struct engine_pool *next;
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-3.0-or-later
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -351,6 +352,27 @@ static void tell_lost(struct pool *pool, uint64_t lost)
 			 (unsigned long long)lost);
 }
 
+static void record_lost(struct pool *pool, struct catalog *cat, const struct lost_changes *lost)
+{
+	char path[TARN_PATH_MAX], text[100];
+	struct tarn_dataset *ds;
+
+	tell_lost(pool, lost->total);
+	for (uint32_t i = 0; i < lost->n; i++) {
+		if (catalog_find_id(cat, lost->in[i].dataset, &ds))
+			continue;
+		catalog_path(ds, path);
+		pool_log(pool, TARN_LOG_ERROR, "at least %llu of them in dataset %s",
+			 (unsigned long long)lost->in[i].changes, path);
+		tarn_dataset_put(ds);
+	}
+	snprintf(text, sizeof(text), "[import: at least %llu acknowledged changes are lost]",
+		 (unsigned long long)lost->total);
+	/* It stays in the status, too. */
+	if (lost->total)
+		(void)catalog_history_add(cat, text);
+}
+
 static int count_log(struct pool *pool, struct tarn_error *err)
 {
 	uint64_t lost;
@@ -370,7 +392,8 @@ static int count_log(struct pool *pool, struct tarn_error *err)
 
 static int replay(struct pool *pool, struct catalog *cat, struct tarn_error *err)
 {
-	uint64_t count, lost;
+	struct lost_changes lost;
+	uint64_t count;
 	int rc = redo_replay(cat, pool, &count, &lost);
 
 	if (rc)
@@ -380,7 +403,7 @@ static int replay(struct pool *pool, struct catalog *cat, struct tarn_error *err
 	if (count)
 		pool_log(pool, TARN_LOG_INFO, "%llu changes replayed from the intent log",
 			 (unsigned long long)count);
-	tell_lost(pool, lost);
+	record_lost(pool, cat, &lost);
 	return 0;
 }
 

@@ -321,13 +321,15 @@ static int clear(struct pool *pool, struct tarn_error *err)
 	return rc;
 }
 
-static int forget_lost(struct engine_pool *p, struct tarn_error *err)
+static int forget_lost(struct tarn_engine *engine, struct engine_pool *p, struct tarn_error *err)
 {
-	int rc = atomic_load(&p->pool->lost_changes) ? catalog_lost_clear(p->catalog) : 0;
+	int rc = p->lost.total ? catalog_lost_clear(p->catalog) : 0;
 
 	if (rc)
 		return fail(err, rc, "pool '%s' can't be written: %s", p->name, strerror(-rc));
-	atomic_store(&p->pool->lost_changes, 0);
+	pthread_mutex_lock(&engine->table);
+	p->lost = (struct lost_changes){0};
+	pthread_mutex_unlock(&engine->table);
 	return 0;
 }
 
@@ -341,7 +343,7 @@ int tarn_pool_clear(struct tarn_engine *engine, const char *name, struct tarn_er
 	if (!rc) {
 		rc = engine_check_writable(p, err);
 		rc = rc ? rc : clear(p->pool, err);
-		rc = rc ? rc : forget_lost(p, err);
+		rc = rc ? rc : forget_lost(engine, p, err);
 		engine_pool_put(engine, p);
 	}
 	pthread_mutex_unlock(&engine->admin);

@@ -103,7 +103,6 @@ static void put_pool(struct engine_pool *p, struct tarn_pool_status *out)
 	out->halt = atomic_load(&pool->suspended) ? atomic_load(&pool->halt)
 		    : beat_lapsed(pool)           ? TARN_HALT_CHECKS
 						  : TARN_HALT_NONE;
-	out->lost_changes = atomic_load(&pool->lost_changes);
 	out->unreplayed = pool->unreplayed;
 	out->log_dropped = atomic_load(&pool->log_dropped);
 	out->state = pool_state(pool);
@@ -156,8 +155,12 @@ int tarn_pool_status(struct tarn_engine *engine, const char *name, struct tarn_p
 	pthread_mutex_lock(&p->pool->logs_lock);
 	rc = new_status(p->pool, out);
 	pthread_mutex_unlock(&p->pool->logs_lock);
-	if (!rc)
+	if (!rc) {
 		put_pool(p, *out);
+		pthread_mutex_lock(&engine->table);
+		(*out)->lost_changes = p->lost.total;
+		pthread_mutex_unlock(&engine->table);
+	}
 	engine_pool_put(engine, p);
 	return rc;
 }
@@ -165,6 +168,35 @@ int tarn_pool_status(struct tarn_engine *engine, const char *name, struct tarn_p
 void tarn_pool_status_free(struct tarn_pool_status *status)
 {
 	free(status);
+}
+
+int tarn_pool_lost(struct tarn_engine *engine, const char *name, struct tarn_lost **out,
+		   uint32_t *count)
+{
+	struct lost_changes lost;
+	struct engine_pool *p;
+	int rc = engine_pool_get(engine, name, &p);
+
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&engine->table);
+	lost = p->lost;
+	pthread_mutex_unlock(&engine->table);
+	*count = 0;
+	*out = calloc(lost.n + 1, sizeof(**out));
+	for (uint32_t i = 0; i < lost.n && *out; i++) {
+		struct tarn_lost *l = &(*out)[*count];
+		struct tarn_dataset *ds;
+
+		if (catalog_find_id(p->catalog, lost.in[i].dataset, &ds))
+			continue;
+		catalog_path(ds, l->dataset);
+		l->changes = lost.in[i].changes;
+		++*count;
+		tarn_dataset_put(ds);
+	}
+	engine_pool_put(engine, p);
+	return *out ? 0 : -ENOMEM;
 }
 
 int tarn_pool_list(struct tarn_engine *engine, char (**out)[TARN_POOL_NAME_MAX + 1],

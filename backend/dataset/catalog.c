@@ -392,25 +392,39 @@ int catalog_pool_prop_get(struct catalog *cat, const char *name, char *value, si
 
 #define LOST "lost_changes"
 
-int catalog_lost(struct catalog *cat, uint64_t *lost)
+int catalog_lost(struct catalog *cat, struct lost_changes *out)
 {
 	char text[PROP_VALUE_MAX + 1];
 	int rc = catalog_pool_prop_get(cat, LOST, text, sizeof(text));
+	char *at = text;
 
-	*lost = rc ? 0 : strtoull(text, NULL, 10);
-	return rc == -ENOENT ? 0 : rc;
+	*out = (struct lost_changes){0};
+	if (rc)
+		return rc == -ENOENT ? 0 : rc;
+	out->total = strtoull(text, &at, 10);
+	while (*at == ' ' && out->n < LOST_DATASETS_MAX) {
+		out->in[out->n].dataset = strtoull(at, &at, 10);
+		if (*at++ != ':')
+			break;
+		out->in[out->n++].changes = strtoull(at, &at, 10);
+	}
+	return 0;
 }
 
 /* Once more after a crash in the same replay it is the same number. */
-int catalog_lost_add(struct catalog *cat, uint64_t lost)
+int catalog_lost_add(struct catalog *cat, const struct lost_changes *lost)
 {
-	char text[24];
-	uint64_t before;
-	int rc = catalog_lost(cat, &before);
+	char text[PROP_VALUE_MAX + 1];
+	struct lost_changes before;
+	int len, rc = catalog_lost(cat, &before);
 
-	if (rc || before >= lost)
+	if (rc || before.total >= lost->total)
 		return rc;
-	snprintf(text, sizeof(text), "%llu", (unsigned long long)lost);
+	static_assert(sizeof(text) > 21 + LOST_DATASETS_MAX * 2 * 21, "two numbers each");
+	len = sprintf(text, "%llu", (unsigned long long)lost->total);
+	for (uint32_t i = 0; i < lost->n; i++)
+		len += sprintf(text + len, " %llu:%llu", (unsigned long long)lost->in[i].dataset,
+			       (unsigned long long)lost->in[i].changes);
 	return catalog_pool_prop_set(cat, LOST, text);
 }
 

@@ -70,10 +70,18 @@ uint64_t catalog_freeing(struct catalog *cat);
 /* Pool properties and history (pool tree). */
 int catalog_pool_prop_set(struct catalog *cat, const char *name, const char *value);
 int catalog_pool_prop_get(struct catalog *cat, const char *name, char *value, size_t room);
-/* At least so many changes that were acknowledged have been lost from the intent log, until
-   cleared. A pool property that is not shown. */
-int catalog_lost(struct catalog *cat, uint64_t *lost);
-int catalog_lost_add(struct catalog *cat, uint64_t lost);
+/* Changes that were acknowledged and have been lost from the intent log, until cleared. A pool
+   property that is not shown. */
+#define LOST_DATASETS_MAX 32
+struct lost_changes {
+	uint64_t total; /* at least; some of them perhaps of datasets that are not known */
+	uint32_t n;
+	struct {
+		uint64_t dataset, changes; /* id; at least so many */
+	} in[LOST_DATASETS_MAX];
+};
+int catalog_lost(struct catalog *cat, struct lost_changes *out);
+int catalog_lost_add(struct catalog *cat, const struct lost_changes *lost);
 int catalog_lost_clear(struct catalog *cat);
 int catalog_history_add(struct catalog *cat, const char *text);
 int catalog_history(struct catalog *cat, void (*fn)(void *arg, time_t when, const char *text),

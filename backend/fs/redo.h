@@ -91,8 +91,9 @@ struct tarn_commit redo_sync(struct tarn_inode *inode);
 /* ---- replay ---- */
 
 /* Does what the log says and no txg holds yet; then the log is ilog_start()ed. *count: changes;
-   *lost as ilog_replay(). */
+   what is lost is kept by the catalog, too. */
 struct catalog;
-int redo_replay(struct catalog *cat, struct pool *pool, uint64_t *count, uint64_t *lost);
+struct lost_changes;
+int redo_replay(struct catalog *cat, struct pool *pool, uint64_t *count, struct lost_changes *lost);
 
 #endif

@@ -27,6 +27,7 @@ struct replay {
 	struct catalog *cat;
 	struct target *targets;
 	uint64_t skipped;
+	struct lost_changes *lost;
 };
 
 /* ---- one record, its keys and inodes ---- */
@@ -327,14 +328,35 @@ static int do_record(void *arg, const void *record, uint32_t len)
 	return err;
 }
 
-int redo_replay(struct catalog *cat, struct pool *pool, uint64_t *count, uint64_t *lost)
+static void lose_record(void *arg, const void *record, uint32_t len)
 {
-	struct replay r = {.cat = cat};
-	int err = ilog_replay(pool, do_record, &r, count, lost);
+	struct lost_changes *lost = ((struct replay *)arg)->lost;
+	struct redo_head head;
+	uint32_t i = 0;
 
+	if (len < sizeof(head))
+		return;
+	memcpy(&head, record, sizeof(head));
+	while (i < lost->n && lost->in[i].dataset != head.dataset)
+		i++;
+	if (i == LOST_DATASETS_MAX)
+		return;
+	if (i == lost->n)
+		lost->in[lost->n++].dataset = head.dataset;
+	lost->in[i].changes++;
+}
+
+int redo_replay(struct catalog *cat, struct pool *pool, uint64_t *count, struct lost_changes *lost)
+{
+	struct replay r = {.cat = cat, .lost = lost};
+	struct ilog_replay to = {.record = do_record, .lost = lose_record, .arg = &r};
+	int err;
+
+	*lost = (struct lost_changes){0};
+	err = ilog_replay(pool, &to, count, &lost->total);
 	/* Before the log that shows it is given up. */
-	if (!err && *lost)
-		err = catalog_lost_add(cat, *lost);
+	if (!err && lost->total)
+		err = catalog_lost_add(cat, lost);
 	if (!err)
 		ilog_start(pool);
 	while (r.targets) {

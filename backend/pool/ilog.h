@@ -111,13 +111,20 @@ void ilog_suspended(struct pool *pool);
 
 /* ---- replay; import, before ilog_start() ---- */
 
+/* Where a replay leads. */
+struct ilog_replay {
+	/* An error ends it. */
+	int (*record)(void *arg, const void *record, uint32_t len);
+	/* One that was acknowledged, but something before it is gone. NULL: not wanted. */
+	void (*lost)(void *arg, const void *record, uint32_t len);
+	void *arg;
+};
 /*
- * Calls fn for each record that the uberblock's state lacks, in order. While it lasts, uberblocks
- * say that those up to ilog_replayed() are contained. *lost: records that were durable once and
- * can't be found any more, as far as is known (at least 1 if any). fn's error ends it.
+ * Each record that the uberblock's state lacks, in order. While it lasts, uberblocks say that those
+ * up to ilog_replayed() are contained. *lost: records that were acknowledged and are not replayed,
+ * as they, or some before them, can't be found any more: at least so many.
  */
-int ilog_replay(struct pool *pool, int (*fn)(void *arg, const void *record, uint32_t len),
-		void *arg, uint64_t *count, uint64_t *lost);
+int ilog_replay(struct pool *pool, const struct ilog_replay *to, uint64_t *count, uint64_t *lost);
 /* The same without doing anything, of a pool that is open for reading and has no open txg. */
 int ilog_count(struct pool *pool, uint64_t *count, uint64_t *lost);
 

@@ -110,20 +110,22 @@ static bool read_block(struct ilog *log, uint64_t pos, struct ilog_block *buf)
 /* The end of a log that would go on with block `seq` and record `first`. */
 struct end {
 	uint64_t id, seq, first;
-	uint64_t lost;
+	/* Of what lies behind it: the first block, and up to which one all were durable once. */
+	uint64_t next_seq, next_pos, next_first;
+	uint64_t durable;
 };
 
-/* Whether the block at pos says that the missing one was durable once. */
 static void look_behind(struct ilog *log, struct end *e, uint64_t pos, struct ilog_block *buf)
 {
-	uint64_t lost;
-
-	if (!read_block(log, pos, buf) || buf->log_id != e->id || buf->seq <= e->seq ||
-	    buf->durable < e->seq)
+	if (!read_block(log, pos, buf) || buf->log_id != e->id || buf->seq <= e->seq)
 		return;
-	lost = buf->first > e->first ? buf->first - e->first : 1;
-	if (!e->lost || lost < e->lost)
-		e->lost = lost;
+	if (buf->durable > e->durable)
+		e->durable = buf->durable;
+	if (!e->next_seq || buf->seq < e->next_seq) {
+		e->next_seq = buf->seq;
+		e->next_pos = pos;
+		e->next_first = buf->first;
+	}
 }
 
 /* The heads in one extent's copy. */
@@ -138,7 +140,7 @@ static void look_through(struct ilog *log, struct end *e, uint64_t pos, const ui
 	}
 }
 
-static int find_lost(struct ilog *log, struct end *e, struct ilog_block *buf)
+static int find_next(struct ilog *log, struct end *e, struct ilog_block *buf)
 {
 	uint8_t *extent = dev_buf_alloc(ILOG_EXTENT_SECTORS << SECTOR_SHIFT);
 
@@ -158,8 +160,7 @@ struct reader {
 	struct ilog *log;
 	struct ilog_block *buf;
 	uint64_t seq, pos, first; /* of the next block */
-	int (*fn)(void *arg, const void *record, uint32_t len);
-	void *arg;
+	const struct ilog_replay *to;
 	uint64_t count;
 	void *other; /* BLOCK_BYTES_MAX, for what other copies hold */
 	/* By copy: lacked this block, which counts as damage if it was durable. */
@@ -223,7 +224,7 @@ static int replay_block(struct reader *r)
 	for (; !rc && (record = ilog_block_next(r->buf, &at, &len)); number++) {
 		if (number <= log->replayed)
 			continue;
-		rc = r->fn(r->arg, record, len);
+		rc = r->to->record(r->to->arg, record, len);
 		r->count += !rc;
 		pthread_mutex_lock(&log->lock);
 		if (!rc)
@@ -244,9 +245,44 @@ static bool next_block(struct reader *r)
 	       b->needs_txg <= r->log->from_txg;
 }
 
-static int replay(struct reader *r, uint64_t *lost)
+/* Behind the missing one, blocks that were durable, and so acknowledged, as far as they follow each
+   other. */
+static uint64_t lose_blocks(struct reader *r, const struct end *e)
+{
+	uint64_t pos = e->next_pos, lost = 0;
+	const void *record;
+
+	for (uint64_t seq = e->next_seq; seq <= e->durable; seq++) {
+		uint32_t at = 0, len;
+
+		if (!read_block(r->log, pos, r->buf) || r->buf->log_id != e->id ||
+		    r->buf->seq != seq || r->buf->needs_txg > r->log->from_txg)
+			break;
+		while (r->to->lost && (record = ilog_block_next(r->buf, &at, &len)))
+			r->to->lost(r->to->arg, record, len);
+		lost += r->buf->nrecords;
+		pos += block_sectors(r->buf);
+	}
+	return lost;
+}
+
+/* Whether it is damage that ended the replay. */
+static int find_lost(struct reader *r, uint64_t *lost)
 {
 	const struct ilog_state *from = &r->log->from;
+	struct end e = {
+	    .id = from->id, .seq = r->seq, .first = r->first ? r->first : from->number + 1};
+	int rc = find_next(r->log, &e, r->buf);
+
+	if (rc || !e.next_seq || e.durable < e.seq)
+		return rc;
+	*lost = e.durable + 1 >= e.next_seq && e.next_first > e.first ? e.next_first - e.first : 1;
+	*lost += lose_blocks(r, &e);
+	return 0;
+}
+
+static int replay(struct reader *r, uint64_t *lost)
+{
 	bool needs_more;
 	int rc = 0;
 
@@ -258,24 +294,16 @@ static int replay(struct reader *r, uint64_t *lost)
 		rc = replay_block(r);
 	}
 	/* A block that needs a txg which is not there was never acknowledged. */
-	needs_more = read_block(r->log, r->pos, r->buf) && r->buf->log_id == from->id &&
+	needs_more = read_block(r->log, r->pos, r->buf) && r->buf->log_id == r->log->from.id &&
 		     r->buf->seq == r->seq && r->buf->needs_txg > r->log->from_txg;
-	if (!rc && !needs_more) {
-		struct end end = {
-		    .id = from->id, .seq = r->seq, .first = r->first ? r->first : from->number + 1};
-
-		rc = find_lost(r->log, &end, r->buf);
-		*lost = end.lost;
-	}
-	return rc;
+	return rc || needs_more ? rc : find_lost(r, lost);
 }
 
-int ilog_replay(struct pool *pool, int (*fn)(void *arg, const void *record, uint32_t len),
-		void *arg, uint64_t *count, uint64_t *lost)
+int ilog_replay(struct pool *pool, const struct ilog_replay *to, uint64_t *count, uint64_t *lost)
 {
 	struct ilog *log = pool->ilog;
 	const struct ilog_state *from = &log->from;
-	struct reader r = {.log = log, .seq = from->seq, .pos = from->pos, .fn = fn, .arg = arg};
+	struct reader r = {.log = log, .seq = from->seq, .pos = from->pos, .to = to};
 	int rc;
 
 	*count = *lost = 0;
@@ -303,6 +331,8 @@ static int pass_over(void *arg, const void *record, uint32_t len)
 
 int ilog_count(struct pool *pool, uint64_t *count, uint64_t *lost)
 {
+	static const struct ilog_replay nowhere = {.record = pass_over};
+
 	ilog_open(pool, pool->uber.txg + 1);
-	return ilog_replay(pool, pass_over, NULL, count, lost);
+	return ilog_replay(pool, &nowhere, count, lost);
 }

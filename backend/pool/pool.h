@@ -103,7 +103,6 @@ struct pool {
 	uint64_t first_txg;      /* of this import: above every txg seen on any device */
 	uint64_t label_seq;
 	bool was_exported;         /* as found by pool_open() */
-	atomic_ulong lost_changes; /* catalog_lost() */
 	uint64_t unreplayed;       /* records of the intent log, if it is imported for reading */
 	atomic_bool log_dropped;   /* opened without log devices that may have held changes */
 	atomic_ulong data_errors;

@@ -293,6 +293,13 @@ static void test_status(void **state)
 	assert_true(sd_bus_message_enter_container(m, 'a', "{sv}") > 0);
 	check_entry(m, "path", "/dev/log");
 	sd_bus_message_unref(m);
+	m = CALL(NULL, "Pool", "Status", "s", "p");
+	assert_true(sd_bus_message_enter_container(m, 'a', "{sv}") > 0);
+	enter_entry(m, "lost_in");
+	assert_true(sd_bus_message_enter_container(m, 'a', "{sv}") > 0);
+	check_entry(m, "dataset", "p/lossy");
+	check_entry(m, "changes", "9");
+	sd_bus_message_unref(m);
 }
 
 static void test_text_is_escaped(void **state)

@@ -107,6 +107,20 @@ static void print_damaged(struct json_object *objects)
 		printf("\t%s\n", get_text(json_object_array_get_idx(objects, i), "object"));
 }
 
+static void print_lost(uint64_t total, struct json_object *datasets)
+{
+	printf("\nerrors: at least %" PRIu64
+	       " changes that were acknowledged are lost: the intent log was damaged.\n",
+	       total);
+	for (size_t i = 0; i < json_object_array_length(datasets); i++) {
+		struct json_object *in = json_object_array_get_idx(datasets, i);
+
+		printf("\tat least %" PRIu64 " in dataset %s\n", get_number(in, "changes"),
+		       get_text(in, "dataset"));
+	}
+	puts("\t'tarn pool clear' forgets this.");
+}
+
 static void print_status(struct json_object *pool)
 {
 	struct json_object *groups = json_object_object_get(pool, "groups");
@@ -120,10 +134,7 @@ static void print_status(struct json_object *pool)
 	print_advice(pool_advice, get_text(pool, "state"));
 	print_advice(halt_advice, get_text(pool, "halt"));
 	if (lost)
-		printf("\nerrors: at least %" PRIu64
-		       " changes that were acknowledged are lost: the intent "
-		       "log was damaged.\n\t'tarn pool clear' forgets this.\n",
-		       lost);
+		print_lost(lost, json_object_object_get(pool, "lost_in"));
 	if (get_number(pool, "unreplayed"))
 		printf("\nlog: %" PRIu64
 		       " changes in the intent log are not shown; an import for writing "

@@ -150,8 +150,8 @@ struct tarn_pool_status {
 	enum tarn_pool_halt halt;
 	bool log_dropped; /* imported with TARN_DROP_LOG, which was needed; until tarn_pool_clear()
 			   */
-	uint64_t lost_changes;     /* acknowledged ones that the intent log had and a replay did not
-				      find:     at least so many; until tarn_pool_clear() */
+	uint64_t lost_changes;     /* acknowledged ones that the intent log had and could not be
+				      replayed: at least so many; until tarn_pool_clear() */
 	uint64_t unreplayed;       /* changes in the log of a pool that is imported for reading */
 	enum tarn_dev_state state; /* worst that matters */
 	uint64_t size, allocated, free; /* usable bytes; free = size - allocated */
@@ -167,6 +167,15 @@ struct tarn_pool_status {
 /* Never waits for a device. Free with tarn_pool_status_free(). */
 int tarn_pool_status(struct tarn_engine *engine, const char *name, struct tarn_pool_status **out);
 void tarn_pool_status_free(struct tarn_pool_status *status);
+
+/* Where lost_changes were, as far as that is known: datasets that still are, in the order of their
+   first one. *out: free(). */
+struct tarn_lost {
+	char dataset[TARN_PATH_MAX];
+	uint64_t changes; /* at least */
+};
+int tarn_pool_lost(struct tarn_engine *engine, const char *name, struct tarn_lost **out,
+		   uint32_t *count);
 
 /* Names of imported pools, sorted; *out freed with free(). */
 int tarn_pool_list(struct tarn_engine *engine, char (**out)[TARN_POOL_NAME_MAX + 1],
