@@ -56,6 +56,31 @@ static int remove_device(struct request *rq)
 	return r;
 }
 
+static int offline(struct request *rq)
+{
+	const char *name = take_string(rq), *device = take_string(rq);
+	int r = take_options(rq);
+
+	if (!r)
+		r = tarn_pool_offline(rq->engine, name, device, rq->options.temporary,
+				      request_flags(rq), &rq->error);
+	if (!r)
+		request_record(rq, name);
+	return r;
+}
+
+static int online(struct request *rq)
+{
+	const char *name = take_string(rq), *device = take_string(rq);
+	int r = take_options(rq);
+
+	if (!r)
+		r = tarn_pool_online(rq->engine, name, device, request_flags(rq), &rq->error);
+	if (!r)
+		request_record(rq, name);
+	return r;
+}
+
 static int destroy(struct request *rq)
 {
 	const char *name = take_string(rq);
@@ -192,6 +217,8 @@ static const char *state_name(enum tarn_dev_state state)
 		return "FAULTED";
 	case TARN_DEV_MISSING:
 		return "MISSING";
+	case TARN_DEV_OFFLINE:
+		return "OFFLINE";
 	}
 	return "UNKNOWN";
 }
@@ -428,6 +455,18 @@ static int errors(struct request *rq)
 	return no_such_pool(rq, r, name);
 }
 
+static int resilver(struct request *rq)
+{
+	const char *name = take_string(rq);
+	int r = take_options(rq);
+
+	if (!r)
+		r = tarn_pool_resilver(rq->engine, name, &rq->error);
+	if (!r)
+		request_record(rq, name);
+	return no_such_pool(rq, r, name);
+}
+
 static int clear(struct request *rq)
 {
 	const char *name = take_string(rq);
@@ -529,6 +568,9 @@ const struct method dbus_pool_methods[] = {
      "force dry_run command", false, create},
     {INTERFACE, "Add", "name:s " GROUPS " " OPTIONS, "", "force dry_run command", false, add},
     {INTERFACE, "Remove", "name:s device:s " OPTIONS, "", "dry_run command", false, remove_device},
+    {INTERFACE, "Offline", "name:s device:s " OPTIONS, "", "temporary dry_run command", false,
+     offline},
+    {INTERFACE, "Online", "name:s device:s " OPTIONS, "", "dry_run command", false, online},
     {INTERFACE, "Destroy", "name:s " OPTIONS, "", "force dry_run", false, destroy},
     {INTERFACE, "Scan", "paths:as", "pools:aa{sv}", NULL, false, scan},
     {INTERFACE, "Import", "pool:s paths:as " OPTIONS, "name:s",
@@ -537,6 +579,7 @@ const struct method dbus_pool_methods[] = {
     {INTERFACE, "List", "", "pools:aa{sv}", NULL, true, list},
     {INTERFACE, "Status", "name:s", "pool:a{sv}", NULL, true, status},
     {INTERFACE, "Scrub", "name:s action:s " OPTIONS, "", "command", false, scrub},
+    {INTERFACE, "Resilver", "name:s " OPTIONS, "", "command", false, resilver},
     {INTERFACE, "SetJobs", "name:s settings:a{ss} " OPTIONS, "", "command", false, set_jobs},
     {INTERFACE, "Errors", "name:s", "objects:a(st)", NULL, false, errors},
     {INTERFACE, "Clear", "name:s " OPTIONS, "", "command", false, clear},

@@ -145,10 +145,10 @@ static const struct {
     OPTION(DBUS_TYPE_BOOLEAN, recursive), OPTION(DBUS_TYPE_BOOLEAN, parents),
     OPTION(DBUS_TYPE_BOOLEAN, raw),       OPTION(DBUS_TYPE_BOOLEAN, read_only),
     OPTION(DBUS_TYPE_BOOLEAN, rewind),    OPTION(DBUS_TYPE_BOOLEAN, drop_log),
-    OPTION(DBUS_TYPE_STRING, command),    OPTION(DBUS_TYPE_STRING, new_name),
-    OPTION(DBUS_TYPE_STRING, after),      OPTION(DBUS_TYPE_UINT64, first),
-    OPTION(DBUS_TYPE_UINT64, limit),      OPTION(DBUS_TYPE_UINT64, arc_max),
-    OPTION(DBUS_TYPE_UINT64, dirty_max),
+    OPTION(DBUS_TYPE_BOOLEAN, temporary), OPTION(DBUS_TYPE_STRING, command),
+    OPTION(DBUS_TYPE_STRING, new_name),   OPTION(DBUS_TYPE_STRING, after),
+    OPTION(DBUS_TYPE_UINT64, first),      OPTION(DBUS_TYPE_UINT64, limit),
+    OPTION(DBUS_TYPE_UINT64, arc_max),    OPTION(DBUS_TYPE_UINT64, dirty_max),
 #undef OPTION
 };
 

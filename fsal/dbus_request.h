@@ -21,6 +21,7 @@
 /* The a{sv} argument. A method lists the ones it knows; others are refused. */
 struct request_options {
 	dbus_bool_t force, dry_run, recursive, parents, raw, read_only, rewind, drop_log;
+	dbus_bool_t temporary;
 	const char *command;   /* for the pool's history */
 	const char *new_name;  /* NULL = keep */
 	const char *after;     /* page starts behind this path */

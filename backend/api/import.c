@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "api/engine.h"
+#include "api/job.h"
 #include "api/scan.h"
 #include "fs/fs.h"
 #include "fs/redo.h"
@@ -407,6 +408,19 @@ static int replay(struct pool *pool, struct catalog *cat, struct tarn_error *err
 	return 0;
 }
 
+/* What its devices have missed is rebuilt. */
+static void begin_resilver(struct tarn_engine *engine, const struct pool *pool)
+{
+	struct engine_pool *p;
+	struct tarn_error err;
+
+	if (pool->read_only || engine_pool_get(engine, pool->name, &p))
+		return;
+	if (jobs_resilver_stale(p, &err))
+		pool_log(p->pool, TARN_LOG_WARN, "no resilver can be started: %s", err.text);
+	engine_pool_put(engine, p);
+}
+
 static int import(struct attempt *a, int flags, struct tarn_error *err)
 {
 	struct catalog *cat;
@@ -436,6 +450,7 @@ static int import(struct attempt *a, int flags, struct tarn_error *err)
 		close_attempt(a, pool, cat);
 		return fail(err, rc, "out of memory");
 	}
+	begin_resilver(a->engine, pool);
 	return 0;
 }
 

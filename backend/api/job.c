@@ -26,6 +26,7 @@ struct job {
 	struct job_record rec;
 	uint64_t rate; /* bytes a second, lately */
 	uint64_t rated_at, rated_done;
+	bool again; /* asked for while it ran: its next end is none */
 	struct job *next;
 };
 
@@ -149,9 +150,9 @@ static void tell_end(struct jobs *jobs, const struct job *job)
 	if (job->rec.state == TARN_JOB_FAILED)
 		snprintf(text, sizeof(text), "failed: %s", strerror(-job->rec.error));
 	else
-		snprintf(text, sizeof(text),
-			 "%s: %" PRIu64 " bytes repaired, %" PRIu64 " blocks lost",
-			 tarn_job_state_name(job->rec.state), job->rec.repaired, job->rec.errors);
+		snprintf(text, sizeof(text), "%s: %" PRIu64 " bytes repaired, %" PRIu64 " %s",
+			 tarn_job_state_name(job->rec.state), job->rec.repaired, job->rec.errors,
+			 job->rec.kind == TARN_JOB_SCRUB ? "blocks lost" : "chunks not rebuilt");
 	tell(jobs, job, text);
 }
 
@@ -257,6 +258,50 @@ static void end_job(struct job *job, enum tarn_job_state state, int error)
 	job->rate = 0;
 }
 
+static void wait_until(struct jobs *jobs, uint64_t when)
+{
+	struct timespec t = {.tv_sec = (time_t)(when / SECOND), .tv_nsec = (long)(when % SECOND)};
+
+	pthread_cond_timedwait(&jobs->change, &jobs->lock, &t);
+}
+
+/* Lock held. What the step has done since it was paced last, or began, is taken over, and the time
+   for going on is set; NULL: the job has been dropped. */
+static struct job *pace(struct job_step *step)
+{
+	struct jobs *jobs = step->jobs;
+	struct job *job = find_job(jobs, step->id);
+	uint64_t now = now_ns(), took = now - step->paced_at;
+
+	look_at_others(jobs, step->io - step->paced_io);
+	if (job) {
+		take_over(job, &step->rec);
+		rate(job);
+		jobs->resume_at =
+		    now + delay_after(jobs, &job->rec, step->rec.done - step->paced_done, took);
+	}
+	step->paced_done = step->rec.done;
+	step->paced_io = step->io;
+	step->paced_at = now;
+	return job;
+}
+
+void job_pace(struct job_step *step)
+{
+	struct jobs *jobs = step->jobs;
+	const struct job *job;
+
+	pthread_mutex_lock(&jobs->lock);
+	job = pace(step);
+	while (job && job->rec.state == TARN_JOB_RUNNING && !atomic_load(&jobs->stop) &&
+	       jobs->resume_at > now_ns()) {
+		wait_until(jobs, jobs->resume_at);
+		job = find_job(jobs, step->id);
+	}
+	step->paced_at = now_ns();
+	pthread_mutex_unlock(&jobs->lock);
+}
+
 /* Lock held on entry and return. */
 static void step_job(struct jobs *jobs, struct job *job)
 {
@@ -265,48 +310,41 @@ static void step_job(struct jobs *jobs, struct job *job)
 				.id = job->id,
 				.rec = job->rec,
 				.budget = budget(jobs, &job->rec),
+				.jobs = jobs,
+				.paced_at = now_ns(),
+				.paced_done = job->rec.done,
 				.stop = &jobs->stop};
-	uint64_t id = job->id, before = job->rec.done, began = now_ns(), took;
 	struct job ended = {0};
-	bool due;
 	int rc;
 
 	if (!job->rated_at)
 		rate(job);
 	pthread_mutex_unlock(&jobs->lock);
-	rc = scrub_step(&step);
-	took = now_ns() - began;
-	look_at_others(jobs, step.io);
+	rc = step.rec.kind == TARN_JOB_SCRUB ? scrub_step(&step) : resilver_step(&step);
 	pthread_mutex_lock(&jobs->lock);
-	job = find_job(jobs, id);
-	if (!job || atomic_load(&jobs->stop))
+	if (atomic_load(&jobs->stop))
 		return;
-	take_over(job, &step.rec);
-	rate(job);
-	if (rc && job->rec.state == TARN_JOB_RUNNING) {
+	job = pace(&step);
+	if (!job)
+		return;
+	if (rc > 0 && job->again && job->rec.kind == TARN_JOB_RESILVER)
+		job->again = false;
+	else if (rc && job->rec.state == TARN_JOB_RUNNING) {
 		end_job(job, rc > 0 ? TARN_JOB_DONE : TARN_JOB_FAILED, rc > 0 ? 0 : rc);
+		jobs->resume_at = 0;
 		ended = *job;
 	}
-	jobs->resume_at = now_ns() + delay_after(jobs, &job->rec, step.rec.done - before, took);
-	due = ended.id || now_ns() - jobs->saved_at > SAVE_SECONDS * SECOND;
-	if (!due)
+	if (!ended.id && now_ns() - jobs->saved_at <= SAVE_SECONDS * SECOND)
 		return;
 	jobs->saved_at = now_ns();
 	pthread_mutex_unlock(&jobs->lock);
-	rc = save(jobs, id);
+	rc = save(jobs, step.id);
 	if (rc)
 		pool_log(jobs->p->pool, TARN_LOG_WARN, "the state of a job can't be written: %s",
 			 strerror(-rc));
 	if (ended.id)
 		tell_end(jobs, &ended);
 	pthread_mutex_lock(&jobs->lock);
-}
-
-static void wait_until(struct jobs *jobs, uint64_t when)
-{
-	struct timespec t = {.tv_sec = (time_t)(when / SECOND), .tv_nsec = (long)(when % SECOND)};
-
-	pthread_cond_timedwait(&jobs->change, &jobs->lock, &t);
 }
 
 static void *run(void *arg)
@@ -617,11 +655,13 @@ static int start_job(struct jobs *jobs, enum tarn_job_kind kind, struct tarn_err
 		id = job->id;
 		resumed = true;
 	} else if (job) {
+		job->again = true;
 		rc = -EBUSY;
 	} else {
 		for (job = jobs->list; job; job = job->next)
 			id = job->id + 1;
-		rec.total = catalog_used_after(jobs->p->catalog, 0);
+		if (kind == TARN_JOB_SCRUB) /* of others the first step says so */
+			rec.total = catalog_used_after(jobs->p->catalog, 0);
 		add_job(jobs, id, &rec);
 	}
 	wake(jobs);
@@ -686,6 +726,41 @@ int tarn_pool_scrub(struct tarn_engine *engine, const char *pool, enum tarn_scru
 		rc = halt_job(p->jobs, TARN_JOB_SCRUB,
 			      action == TARN_SCRUB_PAUSE ? TARN_JOB_PAUSED : TARN_JOB_CANCELLED,
 			      err);
+	engine_pool_put(engine, p);
+	return rc;
+}
+
+/* ---- resilver ---- */
+
+int jobs_resilver(struct engine_pool *p, struct tarn_error *err)
+{
+	int rc = start_job(p->jobs, TARN_JOB_RESILVER, err);
+
+	/* One that runs finds what has become stale, or can be rebuilt, since it began. */
+	return rc == -EBUSY ? 0 : rc;
+}
+
+int jobs_resilver_stale(struct engine_pool *p, struct tarn_error *err)
+{
+	const struct pool *pool = p->pool;
+	uint32_t ndevs = __atomic_load_n(&pool->ndevs, __ATOMIC_ACQUIRE);
+
+	for (uint32_t i = 0; i < ndevs; i++) {
+		if (pool_dev_usable(&pool->devs[i]) && atomic_load(&pool->devs[i].stale))
+			return jobs_resilver(p, err);
+	}
+	return 0;
+}
+
+int tarn_pool_resilver(struct tarn_engine *engine, const char *pool, struct tarn_error *err)
+{
+	struct engine_pool *p;
+	int rc = engine_pool_find(engine, pool, &p, err);
+
+	if (rc)
+		return rc;
+	rc = engine_check_writable(p, err);
+	rc = rc ? rc : jobs_resilver(p, err);
 	engine_pool_put(engine, p);
 	return rc;
 }

@@ -7,6 +7,7 @@
  *
  *   job.c       list, records, turns, speed; the public functions of <tarn/job.h>
  *   scrub.c     what a scrub does in a step
+ *   resilver.c  what a resilver does in a step
  *   damaged.c   the files that a scrub could not repair: records and paths
  *
  * Locks: `saving` (held over a commit, so that records are written in order), then `lock`, held for
@@ -29,13 +30,29 @@ struct job_step {
 	struct engine_pool *p;
 	struct cache *cache;
 	uint64_t id;
-	struct job_record rec;   /* position, bytes, counters: the step's; the rest is not */
-	uint64_t budget;         /* bytes of the pool's data, about */
-	uint64_t io;             /* bytes on devices that it took */
+	struct job_record rec; /* position, bytes, counters: the step's; the rest is not */
+	uint64_t budget;       /* bytes of the pool's data, about */
+	uint64_t io;           /* bytes on devices that it took */
+	struct jobs *jobs;     /* the runner's */
+	uint64_t paced_at, paced_done, paced_io;
 	const atomic_bool *stop; /* give up soon; the step counts as not made */
 };
 /* 0: there is more to do; 1: all is done; negative: the job has failed. */
 int scrub_step(struct job_step *step);
+int resilver_step(struct job_step *step);
+/* Within a step that takes long: what it has done by now is shown, and it waits as its settings
+ * say. */
+void job_pace(struct job_step *step);
+
+/* Starts a resilver, if none runs; one that does begins anew when it has ended. */
+int jobs_resilver(struct engine_pool *p, struct tarn_error *err);
+/* The same if a device in use has missed writes. */
+int jobs_resilver_stale(struct engine_pool *p, struct tarn_error *err);
+
+/* ---- device.c ---- */
+
+/* A faulted device comes back into use. engine.admin held. */
+int device_clear(struct engine_pool *p, struct pool_dev *dev, struct tarn_error *err);
 
 /* ---- damaged.c ---- */
 

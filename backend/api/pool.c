@@ -285,13 +285,18 @@ int tarn_pool_export(struct tarn_engine *engine, const char *name, int flags,
 
 /* ---- clear ---- */
 
-/* Whether it came back into use. */
-static bool clear_dev(struct pool *pool, struct pool_dev *dev, int *result, struct tarn_error *err)
+static bool clear_errors(struct pool_dev *dev)
 {
 	atomic_store(&dev->read_errors, 0);
 	atomic_store(&dev->write_errors, 0);
 	atomic_store(&dev->checksum_errors, 0);
-	if (atomic_load(&dev->state) != TARN_DEV_FAULTED)
+	return atomic_load(&dev->state) == TARN_DEV_FAULTED;
+}
+
+/* Whether it came back into use. */
+static bool clear_log(struct pool *pool, struct pool_dev *dev, int *result, struct tarn_error *err)
+{
+	if (!clear_errors(dev))
 		return false;
 	if (!pool_dev_restore(pool, dev))
 		return true;
@@ -299,17 +304,22 @@ static bool clear_dev(struct pool *pool, struct pool_dev *dev, int *result, stru
 	return false;
 }
 
-static int clear(struct pool *pool, struct tarn_error *err)
+static int clear(struct engine_pool *p, struct tarn_error *err)
 {
+	struct pool *pool = p->pool;
 	uint32_t ndevs = __atomic_load_n(&pool->ndevs, __ATOMIC_ACQUIRE);
 	bool log_back = false;
 	int rc = 0;
 
-	for (uint32_t i = 0; i < ndevs; i++)
-		clear_dev(pool, &pool->devs[i], &rc, err);
+	for (uint32_t i = 0; i < ndevs; i++) {
+		int failed =
+		    clear_errors(&pool->devs[i]) ? device_clear(p, &pool->devs[i], err) : 0;
+
+		rc = rc ? rc : failed;
+	}
 	for (uint32_t g = 0; g < pool->nlogs; g++) {
 		for (uint32_t i = 0; i < pool->logs[g]->ndevs; i++)
-			log_back |= clear_dev(pool, &pool->logs[g]->devs[i], &rc, err);
+			log_back |= clear_log(pool, &pool->logs[g]->devs[i], &rc, err);
 	}
 	atomic_store(&pool->data_errors, 0);
 	atomic_store(&pool->log_dropped, false);
@@ -319,6 +329,16 @@ static int clear(struct pool *pool, struct tarn_error *err)
 			fail(err, rc, "the intent log can't be moved: %s", strerror(-rc));
 	}
 	return rc;
+}
+
+/* What has come back is brought up to date, though others have not. */
+static int clear_and_resilver(struct engine_pool *p, struct tarn_error *err)
+{
+	struct tarn_error other;
+	int rc = clear(p, err);
+	int failed = jobs_resilver_stale(p, rc ? &other : err);
+
+	return rc ? rc : failed;
 }
 
 static int forget_lost(struct tarn_engine *engine, struct engine_pool *p, struct tarn_error *err)
@@ -342,7 +362,7 @@ int tarn_pool_clear(struct tarn_engine *engine, const char *name, struct tarn_er
 	rc = engine_pool_find(engine, name, &p, err);
 	if (!rc) {
 		rc = engine_check_writable(p, err);
-		rc = rc ? rc : clear(p->pool, err);
+		rc = rc ? rc : clear_and_resilver(p, err);
 		rc = rc ? rc : forget_lost(engine, p, err);
 		engine_pool_put(engine, p);
 	}

@@ -5,7 +5,7 @@
  *
  * A power cut may tear the copy that was being written, which is no damage: the next import writes
  * it again. So in a pool that was not exported single bad copies of labels, of pages of the slab
- * table and of the newest uberblock are passed over.
+ * table and of the newest uberblock are passed over, and older uberblocks in the place of others.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -119,15 +119,27 @@ static bool was_away(const struct devices *d, const struct pool_dev *dev)
 	return false;
 }
 
+/* A whole older one, or nothing: it has been missed, or is one of those that were being written to
+   a device that had been away. */
+static bool missed(const struct devices *d, const struct uberblock *have,
+		   const struct uberblock *want)
+{
+	static const struct uberblock nothing;
+
+	return !memcmp(have, &nothing, sizeof(nothing)) ||
+	       (!uber_validate(have, d->c->pool->guid) && uber_compare(have, want) < 0);
+}
+
 static void check_ring(struct devices *d, const struct pool_dev *dev, unsigned copy)
 {
 	read_sectors(dev, area(dev, copy) + UBER_OFFSET, d->ring[copy], UBER_SLOTS);
 	for (unsigned i = 0; i < UBER_SLOTS; i++) {
-		const struct uberblock *want = &d->want[i];
+		const struct uberblock *want = &d->want[i], *have = &d->ring[copy][i];
 
 		if (!want->txg || want->txg < d->since[dev->index] ||
-		    !memcmp(want, &d->ring[copy][i], sizeof(*want)) ||
-		    (!d->exported && !uber_compare(want, &d->c->pool->uber)))
+		    !memcmp(want, have, sizeof(*want)) ||
+		    (!d->exported &&
+		     (missed(d, have, want) || !uber_compare(want, &d->c->pool->uber))))
 			continue;
 		found(d->c, TARN_FOUND_UBERBLOCK,
 		      "%s: the uberblock of txg %llu in the %s label area is damaged or missing",

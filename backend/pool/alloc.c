@@ -111,6 +111,10 @@ void space_mark(struct alloc *a, struct chunk_space *cs, uint32_t sector, uint32
 
 	space_unpack(cs);
 	(set ? bitmap_set : bitmap_clear)(cs->bits, sector, n);
+	/* What is allocated now is written to columns being filled, too; what is free need not be
+	   copied. */
+	if (cs->fill)
+		bitmap_clear(cs->fill, sector, n);
 	if (set) {
 		/* Until alloc_refresh() reservations see less, never more than there is. */
 		atomic_fetch_sub(&a->free, n * cs->width);
@@ -214,6 +218,7 @@ struct chunk_space *space_add(struct pool *pool, struct chunk *chunk)
 static void space_free(struct chunk_space *cs)
 {
 	free(cs->bits);
+	free(cs->fill);
 	free(cs->packed);
 	free(cs->windows);
 	extents_free(&cs->allocs);
@@ -583,14 +588,27 @@ static struct chunk_space *new_chunk(struct txg_sync *s, uint32_t group, const s
 	return cs;
 }
 
+/* Free rows, but none of those that are being copied: they may have become free meanwhile. */
+static uint32_t find_clear(const struct chunk_space *cs, uint32_t from, uint32_t n)
+{
+	uint32_t end = cs->chunk->sectors, at;
+
+	if (from < cs->copying.from) {
+		at = bitmap_find_clear(cs->bits, from, cs->copying.from, n);
+		if (at < cs->copying.from)
+			return at;
+	}
+	return bitmap_find_clear(cs->bits, from > cs->copying.to ? from : cs->copying.to, end, n);
+}
+
 static bool take_run(struct alloc *a, struct chunk_space *cs, uint32_t n, uint32_t *sector)
 {
 	uint32_t end = cs->chunk->sectors, at;
 
 	space_unpack(cs);
-	at = bitmap_find_clear(cs->bits, cs->cursor, end, n);
+	at = find_clear(cs, cs->cursor, n);
 	if (at == end)
-		at = bitmap_find_clear(cs->bits, 0, end, n);
+		at = find_clear(cs, 0, n);
 	if (at == end) {
 		cs->misfit = n;
 		return false;
@@ -666,6 +684,14 @@ static struct chunk_space *find_run(struct txg_sync *s, enum block_class class, 
 	return NULL;
 }
 
+static void touch(struct alloc *a, struct chunk_space *cs)
+{
+	if (cs->touched)
+		return;
+	cs->touched = true;
+	SLIST_INSERT_HEAD(&a->touched, cs, touched_link);
+}
+
 static int take(struct txg_sync *s, enum block_class class, uint32_t sectors, bool copies,
 		struct chunk **chunk, uint32_t *sector)
 {
@@ -679,10 +705,7 @@ static int take(struct txg_sync *s, enum block_class class, uint32_t sectors, bo
 
 		*chunk = cs->chunk;
 		a->groups[cs->chunk->group].credit -= n * cs->width;
-		if (!cs->touched) {
-			cs->touched = true;
-			SLIST_INSERT_HEAD(&a->touched, cs, touched_link);
-		}
+		touch(a, cs);
 		extents_add(&cs->allocs, cs->chunk->id, *sector, n);
 		space_changed(a, cs, a->released_txg + 1);
 	}
@@ -750,7 +773,7 @@ struct chunk *alloc_take_empty(struct txg_sync *s)
 		struct group_space *g = &a->groups[cs->chunk->group];
 
 		/* One that was made in this txg is about to be used. */
-		if (cs->touched || cs->made == s->txg || is_current(g, cs))
+		if (cs->touched || cs->fill || cs->made == s->txg || is_current(g, cs))
 			continue;
 		/* Its slabs are nobody's for some commits. */
 		if (pool_group_usable(s->pool, cs->chunk->group, NULL) &&
@@ -783,6 +806,65 @@ bool alloc_written_stale(struct txg_sync *s, uint32_t dev)
 	done &= chunk_set_dev_stale(s->pool, cs->chunk, dev);
 	pthread_mutex_unlock(&a->lock);
 	return done;
+}
+
+/* ---- filling columns ---- */
+
+void alloc_fill_begin(struct txg_sync *s, struct chunk *chunk, const struct extent *but, uint32_t n)
+{
+	struct chunk_space *cs = chunk->space;
+	uint32_t bytes = chunk->sectors / 8;
+
+	pthread_mutex_lock(&s->pool->alloc->lock);
+	space_unpack(cs);
+	cs->fill = mem_must(malloc(bytes));
+	memcpy(cs->fill, cs->bits, bytes);
+	for (uint32_t i = 0; i < n; i++) {
+		if (but[i].chunk == chunk->id)
+			bitmap_clear(cs->fill, but[i].sector, but[i].count);
+	}
+	pthread_mutex_unlock(&s->pool->alloc->lock);
+}
+
+bool alloc_fill_next(struct pool *pool, struct chunk *chunk, uint32_t most, struct extent *out)
+{
+	struct chunk_space *cs = chunk->space;
+	uint32_t end = chunk->sectors, from, to;
+
+	pthread_mutex_lock(&pool->alloc->lock);
+	from = bitmap_next(cs->fill, end, cs->copying.to, true);
+	to = from < end ? bitmap_next(cs->fill, end, from, false) : end;
+	to = to - from < most ? to : from + most;
+	if (from < end) {
+		cs->copying.from = from;
+		cs->copying.to = to;
+	}
+	pthread_mutex_unlock(&pool->alloc->lock);
+	*out = (struct extent){chunk->id, from, to - from};
+	return from < end;
+}
+
+void alloc_fill_end(struct txg_sync *s, struct chunk *chunk)
+{
+	struct chunk_space *cs = chunk->space;
+
+	pthread_mutex_lock(&s->pool->alloc->lock);
+	free(cs->fill);
+	cs->fill = NULL;
+	cs->copying.from = cs->copying.to = 0;
+	cs->misfit = UINT32_MAX;
+	touch(s->pool->alloc, cs);
+	pthread_mutex_unlock(&s->pool->alloc->lock);
+}
+
+uint32_t alloc_used(struct pool *pool, const struct chunk *chunk)
+{
+	uint32_t used;
+
+	pthread_mutex_lock(&pool->alloc->lock);
+	used = chunk->space->used;
+	pthread_mutex_unlock(&pool->alloc->lock);
+	return used;
 }
 
 /* ---- the log's view ---- */

@@ -12,8 +12,8 @@
  * before, and after the discard where the device has one.
  *
  * Callers: block.c (alloc_run), txg.c (reservations, commit), alog.c (the log's and the
- * checkpoints' view); config.c for the life. One mutex, alloc->lock: taken after no lock of
- * pool/ but the txg shards'; before chunks->lock and the slab tables'; never held over I/O.
+ * checkpoints' view), rebuild.c; config.c for the life. One mutex, alloc->lock: taken after no lock
+ * of pool/ but the txg shards'; before chunks->lock and the slab tables'; never held over I/O.
  */
 #ifndef TARN_POOL_ALLOC_H
 #define TARN_POOL_ALLOC_H
@@ -67,6 +67,19 @@ void alloc_committed(struct txg_sync *s);
 /* Makes stale the columns on `dev` of all chunks written in this txg; false if one is the last
    good one. */
 bool alloc_written_stale(struct txg_sync *s, uint32_t dev);
+
+/* Columns of the chunk get all writes from now on: notes the rows in use, but for those in `but`,
+   that are still to be copied to them. Until the end it is not given back. Sync context. */
+void alloc_fill_begin(struct txg_sync *s, struct chunk *chunk, const struct extent *but,
+		      uint32_t n);
+/* The next rows to be copied, so many at most; the last ones have been. What they hold does not
+   change until then. Once the txg of the beginning is committed; one thread. */
+bool alloc_fill_next(struct pool *pool, struct chunk *chunk, uint32_t most, struct extent *out);
+/* The chunk counts as written in this txg: what its columns have got is flushed with that. Sync
+   context. */
+void alloc_fill_end(struct txg_sync *s, struct chunk *chunk);
+/* Rows in use. Sync context. */
+uint32_t alloc_used(struct pool *pool, const struct chunk *chunk);
 
 /* Frees wait for commits: closing empty txgs would give space. */
 bool alloc_frees_pending(struct pool *pool);

@@ -25,7 +25,12 @@ struct chunk_space {
 	uint8_t *packed;
 	uint32_t packed_len;
 	uint8_t packing;
-	bool touched;    /* allocated from in the running sync */
+	bool touched; /* written in the running sync */
+	/* While columns are being filled, else NULL: rows that are still to be copied to them. */
+	uint64_t *fill;
+	struct {
+		uint32_t from, to;
+	} copying;       /* of those the ones on their way, which nobody may be given */
 	uint32_t used;   /* bits set */
 	uint32_t cursor; /* where the next run is looked for first */
 	uint32_t misfit; /* no run of this many sectors or more is there */

@@ -37,6 +37,7 @@ void block_device_error(struct pool *pool, struct pool_dev *dev, atomic_ulong *c
 
 struct write_col {
 	struct write_req *req;
+	bool current; /* else it is being filled, and does not count yet */
 	struct dev_io io;
 	struct iovec iov;
 };
@@ -94,7 +95,7 @@ static void write_done(struct dev_io *io)
 	if (io->result) {
 		atomic_fetch_or(&w->missed, 1u << i);
 		block_device_error(w->pool, dev, &dev->write_errors, "writing", io->result);
-	} else {
+	} else if (col->current) {
 		atomic_fetch_add(&w->good, 1);
 	}
 	write_end(w);
@@ -105,7 +106,8 @@ static void write_column(struct write_req *w, unsigned i, const void *data)
 	struct chunk_col *c = &w->chunk->cols[i];
 	struct write_col *col = &w->cols[i];
 
-	if (atomic_load(&c->stale))
+	col->current = !atomic_load(&c->stale);
+	if (!chunk_col_written(w->chunk, i))
 		return;
 	if (!pool_dev_usable(&w->pool->devs[c->dev]) || !pool_may_write(w->pool)) {
 		atomic_fetch_or(&w->missed, 1u << i);

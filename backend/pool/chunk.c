@@ -335,20 +335,27 @@ void chunk_remove(struct txg_sync *s, struct chunk *chunk)
 
 /* ---- stale columns ---- */
 
+/* Lock held. */
+static void make_stale(struct pool *pool, struct chunk *chunk, unsigned col)
+{
+	if (!atomic_exchange(&chunk->cols[col].stale, true))
+		atomic_fetch_add(&pool->devs[chunk->cols[col].dev].stale, 1);
+	mark_dirty(pool->chunks, chunk);
+}
+
 /* Lock held. Each block that counts as written is in every column that is not stale; so a
    column may be given up only while others suffice. */
 static bool set_stale(struct pool *pool, struct chunk *chunk, unsigned col)
 {
 	unsigned others;
 
+	atomic_store(&chunk->cols[col].filling, false);
 	if (atomic_load(&chunk->cols[col].stale))
 		return true;
 	others = chunk_good_cols(pool, chunk) - chunk_col_good(pool, chunk, col);
 	if (others < chunk_data_cols(chunk))
 		return false;
-	atomic_store(&chunk->cols[col].stale, true);
-	atomic_fetch_add(&pool->devs[chunk->cols[col].dev].stale, 1);
-	mark_dirty(pool->chunks, chunk);
+	make_stale(pool, chunk, col);
 	return true;
 }
 
@@ -373,6 +380,132 @@ bool chunk_set_dev_stale(struct pool *pool, struct chunk *chunk, uint32_t dev)
 	}
 	pthread_mutex_unlock(&pool->chunks->lock);
 	return done;
+}
+
+struct adoption {
+	struct pool *pool;
+	struct pool_dev *dev;
+	bool spare;
+};
+
+static void lose_unclaimed(void *arg, struct chunk *chunk)
+{
+	struct adoption *a = arg;
+
+	for (unsigned i = 0; i < chunk->ncols; i++) {
+		struct chunk_col *col = &chunk->cols[i];
+
+		if (col->dev != a->dev->index || col->slab == CHUNK_NO_SLAB ||
+		    slab_claims(a->dev, col->slab, chunk->id, i, col->generation))
+			continue;
+		make_stale(a->pool, chunk, i);
+		col->slab = CHUNK_NO_SLAB;
+	}
+}
+
+static int discard_unlisted(void *arg, struct pool_dev *dev, uint32_t slab,
+			    const struct slab_entry *e);
+
+void chunks_adopt_dev(struct txg_sync *s, struct pool_dev *dev)
+{
+	struct adoption a = {.pool = s->pool, .dev = dev};
+
+	pthread_mutex_lock(&s->pool->chunks->lock);
+	chunks_each(s->pool, lose_unclaimed, &a);
+	pthread_mutex_unlock(&s->pool->chunks->lock);
+	slab_each(dev, discard_unlisted, s->pool);
+}
+
+static void needs_dev(void *arg, struct chunk *chunk)
+{
+	struct adoption *a = arg;
+	unsigned others = chunk_good_cols(a->pool, chunk);
+
+	for (unsigned i = 0; i < chunk->ncols; i++) {
+		if (chunk->cols[i].dev != a->dev->index)
+			continue;
+		others -= chunk_col_good(a->pool, chunk, i);
+		a->spare &= others >= chunk_data_cols(chunk);
+	}
+}
+
+bool chunks_spare_dev(struct pool *pool, uint32_t dev)
+{
+	struct adoption a = {.pool = pool, .dev = &pool->devs[dev], .spare = true};
+
+	pthread_mutex_lock(&pool->chunks->lock);
+	chunks_each(pool, needs_dev, &a);
+	pthread_mutex_unlock(&pool->chunks->lock);
+	return a.spare;
+}
+
+static void spoil(void *arg, struct chunk *chunk)
+{
+	const struct adoption *a = arg;
+
+	for (unsigned i = 0; i < chunk->ncols; i++) {
+		if (chunk->cols[i].dev == a->dev->index)
+			atomic_store(&chunk->cols[i].filling, false);
+	}
+}
+
+void chunks_spoil_dev(struct pool *pool, uint32_t dev)
+{
+	struct adoption a = {.pool = pool, .dev = &pool->devs[dev]};
+
+	pthread_mutex_lock(&pool->chunks->lock);
+	chunks_each(pool, spoil, &a);
+	pthread_mutex_unlock(&pool->chunks->lock);
+}
+
+/* Lock held. */
+static int place_column(struct txg_sync *s, struct chunk *chunk, unsigned col)
+{
+	struct chunk_col *c = &chunk->cols[col];
+	struct slab_entry entry = {.chunk = chunk->id,
+				   .generation = s->pool->chunks->generation++,
+				   .profile = chunk->profile,
+				   .column = (uint16_t)col,
+				   .ncols = chunk->ncols};
+	int rc = slab_take(&s->pool->devs[c->dev], s, &entry, &c->slab);
+
+	if (rc)
+		return rc;
+	c->generation = entry.generation;
+	mark_dirty(s->pool->chunks, chunk);
+	return 0;
+}
+
+int chunk_fill_begin(struct txg_sync *s, struct chunk *chunk, unsigned col)
+{
+	struct chunk_col *c = &chunk->cols[col];
+	int rc = 0;
+
+	pthread_mutex_lock(&s->pool->chunks->lock);
+	if (c->slab == CHUNK_NO_SLAB)
+		rc = place_column(s, chunk, col);
+	if (!rc)
+		atomic_store(&c->filling, true);
+	pthread_mutex_unlock(&s->pool->chunks->lock);
+	return rc;
+}
+
+bool chunk_fill_end(struct txg_sync *s, struct chunk *chunk, unsigned col, bool good)
+{
+	struct chunk_col *c = &chunk->cols[col];
+
+	pthread_mutex_lock(&s->pool->chunks->lock);
+	good = good && atomic_load(&c->filling) && pool_dev_usable(&s->pool->devs[c->dev]);
+	if (good) {
+		/* Who sees it filling still, writes to it all the same. */
+		atomic_store(&c->stale, false);
+		atomic_fetch_sub(&s->pool->devs[c->dev].stale, 1);
+		mark_dirty(s->pool->chunks, chunk);
+	} else {
+		atomic_store(&c->filling, false);
+	}
+	pthread_mutex_unlock(&s->pool->chunks->lock);
+	return good;
 }
 
 struct chunk *chunk_take_dirty(struct pool *pool)

@@ -3,18 +3,19 @@
  * The chunk table: (chunk id, sector) -> places on devices. Owns the chunks, their columns and
  * their records in the list of live chunks.
  *
- * A chunk is found without a lock, inside a read epoch or in sync context. Its id, group,
- * profile and columns' places never change; only `stale` does, from false to true, under
- * chunks->lock. A chunk that is given back is unlinked in a sync and its memory freed when all
- * epochs that were entered before have left.
+ * A chunk is found without a lock, inside a read epoch or in sync context. Its id, group, profile
+ * and the places of columns that are not stale never change. `stale` becomes true under
+ * chunks->lock, and false again in a sync, when the column has been rebuilt (rebuild.h). A chunk
+ * that is given back is unlinked in a sync and its memory freed when all epochs that were entered
+ * before have left.
  *
  * A column is current when its slab's claim is there and nothing was written to the chunk
  * without it; else it is stale, which its record says in the same txg, and it is never read.
  * No column becomes stale if fewer good ones than the data needs were left: a write that would need
  * that has failed and its block goes elsewhere.
  *
- * Callers: alloc.c, alog.c, block.c, txg.c; config.c for the life. Locks: chunks->lock,
- * inside alloc->lock; never held over I/O.
+ * Callers: alloc.c, alog.c, block.c, ilog.c, txg.c, rebuild.c, devstate.c; config.c for the life.
+ * Locks: chunks->lock, inside alloc->lock; never held over I/O.
  */
 #ifndef TARN_POOL_CHUNK_H
 #define TARN_POOL_CHUNK_H
@@ -44,6 +45,8 @@ struct chunk_col {
 	uint32_t slab;
 	uint64_t generation;
 	atomic_bool stale;
+	/* While it is stale: it takes all writes, and has got each one since this became true. */
+	atomic_bool filling;
 };
 
 struct chunk_space; /* alloc.c's part */
@@ -119,6 +122,12 @@ struct chunk *chunk_find(struct pool *pool, uint64_t id);
 uint64_t chunk_offset(const struct pool *pool, const struct chunk *chunk, unsigned col,
 		      uint32_t sector);
 
+/* The column is to get what is written: it is current, or is being filled. */
+static inline bool chunk_col_written(const struct chunk *chunk, unsigned col)
+{
+	return !atomic_load(&chunk->cols[col].stale) || atomic_load(&chunk->cols[col].filling);
+}
+
 /* The column is current and its device usable. */
 bool chunk_col_good(const struct pool *pool, const struct chunk *chunk, unsigned col);
 unsigned chunk_good_cols(const struct pool *pool, const struct chunk *chunk);
@@ -141,11 +150,28 @@ void chunk_remove(struct txg_sync *s, struct chunk *chunk);
 /* Frees what chunk_remove() unlinked and nobody can see any more. */
 void chunks_reap(struct pool *pool);
 
-/* The column missed a write. False: the others would be too few, so it stays as it is. Any thread;
-   a completion too. */
+/* The column missed a write. False: the others would be too few, so it stays as it is. One that is
+   being filled is filled in vain. Any thread; a completion too. */
 bool chunk_set_stale(struct pool *pool, struct chunk *chunk, unsigned col);
 /* As chunk_set_stale() for every column of the chunk on this device. */
 bool chunk_set_dev_stale(struct pool *pool, struct chunk *chunk, uint32_t dev);
+
+/* A device has come that was missing at the import, its slab table is loaded: columns that it does
+   not claim have lost their slabs, claims of others are forgotten. Sync context. */
+void chunks_adopt_dev(struct txg_sync *s, struct pool_dev *dev);
+/* The device is not needed for what any chunk holds. Sync context. */
+bool chunks_spare_dev(struct pool *pool, uint32_t dev);
+
+/* Columns on the device that are being filled may lack what it was sent: they are filled in vain.
+   Sync context, before a device that was out of use is used again. */
+void chunks_spoil_dev(struct pool *pool, uint32_t dev);
+
+/* The stale column gets a slab if it has none, and all that is written to the chunk from now on;
+   -ENXIO, -ENOSPC. Sync context. */
+int chunk_fill_begin(struct txg_sync *s, struct chunk *chunk, unsigned col);
+/* good: all else has been written to it, too. Then it is current, unless it missed a write
+   meanwhile; true if it is. Sync context, before the flush of the devices. */
+bool chunk_fill_end(struct txg_sync *s, struct chunk *chunk, unsigned col, bool good);
 
 /* Takes a chunk whose columns changed since its record was written; NULL if there is none. */
 struct chunk *chunk_take_dirty(struct pool *pool);

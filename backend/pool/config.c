@@ -389,8 +389,6 @@ int pool_dev_restore(struct pool *pool, struct pool_dev *dev)
 		return -ENXIO;
 	}
 	free(label);
-	if (dev->slabs)
-		slab_table_dirty(dev);
 	pthread_mutex_lock(&pool->config_lock);
 	atomic_store(&dev->state, TARN_DEV_ONLINE);
 	rc = label_write_all(pool, LABEL_ACTIVE);

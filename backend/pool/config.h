@@ -14,8 +14,8 @@
 /* log2 of the slab size for a group whose smallest device has `size` bytes. */
 uint32_t pool_slab_shift(uint64_t size);
 
-/* Brings a faulted device back: its label can be read and is written anew. Columns that missed
-   writes stay stale. -ENXIO: it still fails. */
+/* Brings a faulted log device back: its label can be read and is written anew. -ENXIO: it still
+   fails. */
 int pool_dev_restore(struct pool *pool, struct pool_dev *dev);
 
 /* For open.c and logdev.c. */

@@ -141,8 +141,11 @@ struct pool_dev *place_copy(const struct ilog *log, const struct place *p, unsig
 
 bool place_may_write(const struct ilog *log, const struct place *p, unsigned copy)
 {
-	return pool_may_write(log->pool) && (p->part ? pool_dev_usable(p->part->copies[copy])
-						     : chunk_col_good(log->pool, p->chunk, copy));
+	const struct pool_dev *dev =
+	    p->part ? p->part->copies[copy] : &log->pool->devs[p->chunk->cols[copy].dev];
+
+	return pool_may_write(log->pool) && pool_dev_usable(dev) &&
+	       (p->part || chunk_col_written(p->chunk, copy));
 }
 
 static const char *part_missing(const struct ring_part *part)

@@ -344,7 +344,8 @@ static void fill_dev(const struct pool_dev *dev, struct label_dev *out)
 				  .size = dev->size,
 				  .slab_start = dev->slab_start,
 				  .slab_count = dev->slab_count,
-				  .table_pages = dev->table_pages};
+				  .table_pages = dev->table_pages,
+				  .flags = dev->offline ? LABEL_DEV_OFFLINE : 0};
 	copy_text(out->path, sizeof(out->path), dev->path);
 }
 
@@ -545,6 +546,82 @@ int uber_write_slot(struct pool *pool, struct uberblock *uber, uint64_t number)
 int uber_write_all(struct pool *pool, struct uberblock *uber)
 {
 	return uber_write_slot(pool, uber, uber->txg);
+}
+
+/* Takes from one area's ring what is newer, or valid where nothing was. */
+static void merge_ring(const struct pool *pool, const struct uberblock *from,
+		       struct uberblock *ring)
+{
+	for (uint32_t i = 0; i < UBER_SLOTS; i++) {
+		if (uber_validate(&from[i], pool->guid) ||
+		    (ring[i].txg && uber_compare(&from[i], &ring[i]) <= 0))
+			continue;
+		ring[i] = from[i];
+	}
+}
+
+/* ring[0]: the newest of each slot that a usable device has, txg 0 where none has one; ring[1] is
+   room for another one. */
+static void gather_ring(struct pool *pool, struct uberblock ring[2][UBER_SLOTS])
+{
+	struct targets t;
+
+	memset(ring[0], 0, sizeof(ring[0]));
+	usable(pool, &t);
+	for (uint32_t i = 0; i < t.n; i++) {
+		read_ring(t.devs[i]->dev, 0, ring[1]);
+		merge_ring(pool, ring[1], ring[0]);
+		read_ring(t.devs[i]->dev, back_area(t.devs[i]->size), ring[1]);
+		merge_ring(pool, ring[1], ring[0]);
+	}
+}
+
+/* Writes what the device's areas lack of ring[0], one after the other: what was there stays in one
+   of them. */
+static int mend_ring(struct pool_dev *dev, struct uberblock ring[2][UBER_SLOTS])
+{
+	uint64_t areas[2] = {0, back_area(dev->size)};
+	int rc = 0;
+
+	for (int a = 0; a < 2 && !rc; a++) {
+		bool lacks = false;
+
+		read_ring(dev->dev, areas[a], ring[1]);
+		for (uint32_t i = 0; i < UBER_SLOTS; i++) {
+			if (!ring[0][i].txg ||
+			    !memcmp(&ring[1][i], &ring[0][i], sizeof(ring[0][i])))
+				continue;
+			ring[1][i] = ring[0][i];
+			lacks = true;
+		}
+		if (!lacks)
+			continue;
+		rc = dev_write(dev->dev, areas[a] + UBER_OFFSET, ring[1], sizeof(ring[1]));
+		rc = rc ? rc : dev_flush(dev->dev);
+	}
+	return rc;
+}
+
+int uber_level(struct pool *pool, struct pool_dev *only)
+{
+	struct uberblock(*ring)[UBER_SLOTS] = dev_buf_alloc(2 * sizeof(*ring));
+	struct targets t;
+	int rc = ring ? 0 : -ENOMEM;
+
+	if (rc)
+		return rc;
+	gather_ring(pool, ring);
+	if (only)
+		rc = mend_ring(only, ring);
+	usable(pool, &t);
+	for (uint32_t i = 0; i < t.n && !only; i++) {
+		int failed = mend_ring(t.devs[i], ring);
+
+		if (failed)
+			pool_dev_fault(pool, t.devs[i], "writing uberblocks", failed);
+	}
+	free(ring);
+	return rc;
 }
 
 int pool_flush_all(struct pool *pool)

@@ -18,9 +18,9 @@
  * reads the heartbeats, and gives up if one has moved since the watch. Labels and heartbeats of a
  * greater import count against those of a lesser one, whenever they arrive.
  *
- * Callers: config.c and logdev.c (all), txg.c (uber_write_all, pool_flush_all, label_write_all in
- * the sync), block.c and slab.c (pool_may_write before each write), tarnck (the pure parts). Label
- * writes under pool->config_lock; the rest needs no lock.
+ * Callers: config.c, devstate.c, open.c and logdev.c (all), txg.c (uber_write_all, pool_flush_all,
+ * label_write_all in the sync), block.c and slab.c (pool_may_write before each write), tarnck (the
+ * pure parts). Label writes under pool->config_lock; the rest needs no lock.
  */
 #ifndef TARN_POOL_LABEL_H
 #define TARN_POOL_LABEL_H
@@ -31,6 +31,8 @@
 /* Seconds. The watch must outlast the lease by far: requests may still be on their way. */
 #define BEAT_LEASE 8
 #define BEAT_WATCH 24
+
+#define LABEL_DEV_OFFLINE 1u /* not to be used until it is asked for */
 
 enum label_state { LABEL_ACTIVE = 1, LABEL_EXPORTED = 2 };
 
@@ -48,7 +50,8 @@ struct label_dev {
 	uint64_t slab_start; /* bytes */
 	uint32_t slab_count;
 	uint32_t table_pages; /* room of one copy of the slab table */
-	uint8_t reserved[32];
+	uint32_t flags;       /* LABEL_DEV_* */
+	uint8_t reserved[28];
 	char path[TARN_DEV_PATH_MAX + 1];
 };
 static_assert(sizeof(struct label_dev) == 320, "label device");
@@ -144,6 +147,11 @@ int label_write_layout(struct pool *pool, enum label_state state, const struct l
 int uber_write_all(struct pool *pool, struct uberblock *uber);
 /* The same to the slot of another txg's. */
 int uber_write_slot(struct pool *pool, struct uberblock *uber, uint64_t txg);
+
+/* Writes the uberblocks that any usable device has to those that lack them, or to this one alone,
+   which is about to be used: it was away, or a cut came while they were written. None is written
+   meanwhile: in a sync, or before the first one. 0, -ENOMEM, or what failed on that one. */
+int uber_level(struct pool *pool, struct pool_dev *only);
 
 /* Flushes all usable devices at once. A failed flush is never retried: it faults the device, and
    what was written to it since its last good flush is not to be trusted. 0: all that were

@@ -132,6 +132,7 @@ static void fill_layout(struct opening *o)
 		dev->slab_start = from->slab_start;
 		dev->slab_count = from->slab_count;
 		dev->table_pages = from->table_pages;
+		dev->offline = from->flags & LABEL_DEV_OFFLINE;
 		pool_set_path(dev, from->path);
 		atomic_store(&dev->state, TARN_DEV_MISSING);
 	}
@@ -176,7 +177,7 @@ static int attach(struct opening *o, struct pool_dev *dev)
 	dev->dev = c->dev;
 	c->dev = NULL;
 	pool_set_path(dev, c->path);
-	atomic_store(&dev->state, TARN_DEV_ONLINE);
+	atomic_store(&dev->state, dev->offline ? TARN_DEV_OFFLINE : TARN_DEV_ONLINE);
 	return 0;
 }
 
@@ -490,7 +491,9 @@ static int claim(struct opening *o)
 		if (rc == -EREMOTE)
 			fail(o->err, rc, "another host has just imported pool %s", pool->name);
 	}
-	return rc || !o->args->skip_uberblocks ? rc : make_newest(pool);
+	if (rc)
+		return rc;
+	return o->args->skip_uberblocks ? make_newest(pool) : uber_level(pool, NULL);
 }
 
 static int open_pool(struct opening *o)

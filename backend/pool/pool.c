@@ -32,7 +32,7 @@ void pool_dev_fault(struct pool *pool, struct pool_dev *dev, const char *what, i
 	enum tarn_dev_state was = atomic_load(&dev->state);
 
 	do {
-		if (was == TARN_DEV_FAULTED || was == TARN_DEV_MISSING)
+		if (was == TARN_DEV_FAULTED || was == TARN_DEV_MISSING || was == TARN_DEV_OFFLINE)
 			return;
 	} while (!atomic_compare_exchange_weak(&dev->state, &was, TARN_DEV_FAULTED));
 	pool_log(pool, TARN_LOG_ERROR, "device %s is taken out of use: %s failed: %s", dev->path,

@@ -7,6 +7,7 @@
  *   label.c    labels and uberblock ring: formats, read, write
  *   beat.c     heartbeat: whose pool it is
  *   config.c   groups and devices: create, add, destroy, close, states
+ *   devstate.c devices taken out of use and coming back
  *   logdev.c   groups of log devices
  *   open.c     from labelled devices to a pool
  *   devio.c    the same request to many devices
@@ -15,6 +16,7 @@
  *   alloc.c    bitmaps, striping over groups, deferred frees, reservations
  *   alog.c     the allocation log and bitmap checkpoints
  *   block.c    the block pipeline; stripe.c reads blocks with parity
+ *   scrub.c    proving and repairing one block; rebuild.c stale columns
  *   parity.c   stripes and their code
  *   ilog.c     the intent log; ilog_read.c its replay
  *   txg.c      holds, barrier, sync
@@ -46,7 +48,7 @@ struct txgs;       /* txg.c */
 struct ilog;       /* ilog.h */
 
 struct pool_dev {
-	struct dev *dev; /* NULL: missing */
+	_Atomic(struct dev *) dev; /* NULL: missing; comes in a sync, before the state */
 	uint64_t guid;
 	char path[TARN_DEV_PATH_MAX + 1]; /* where it was found last */
 	uint32_t index, group;
@@ -57,9 +59,10 @@ struct pool_dev {
 	/* The newest uberblock found on it at import; older than the pool's if it was away. */
 	uint64_t seen_import, seen_txg;
 	_Atomic(enum tarn_dev_state) state;
+	bool offline; /* config_lock: stays so after an import */
 	atomic_ulong read_errors, write_errors, checksum_errors;
 	atomic_ulong stale; /* columns of chunks on it that have missed writes; chunk.c */
-	struct slab_table *slabs;
+	_Atomic(struct slab_table *) slabs; /* as dev */
 };
 
 struct pool_group {

@@ -186,7 +186,9 @@ int slab_table_load(struct pool *pool, struct pool_dev *dev)
 		return -ENOMEM;
 	}
 	dev->slabs->uber_txg = pool->uber.txg;
-	dev->slabs->first_txg = pool->first_txg;
+	/* Of a device that comes later: the running sync's. */
+	dev->slabs->first_txg =
+	    pool->uber.txg < pool->first_txg ? pool->first_txg : pool->uber.txg + 1;
 	read_copy(dev, 0, pages, npages);
 	read_copy(dev, 1, pages + npages, npages);
 	for (uint32_t i = 0; i < npages; i++)
@@ -225,7 +227,9 @@ static void queue_release(struct slab_table *table, uint32_t slab, uint64_t txg)
 
 uint32_t slab_free_count(const struct pool_dev *dev)
 {
-	return dev->slabs && pool_dev_usable(dev) ? atomic_load(&dev->slabs->free) : 0;
+	const struct slab_table *table = pool_dev_usable(dev) ? dev->slabs : NULL;
+
+	return table ? atomic_load(&table->free) : 0;
 }
 
 int slab_take(struct pool_dev *dev, struct txg_sync *s, const struct slab_entry *entry,
@@ -299,6 +303,14 @@ int slab_each(struct pool_dev *dev,
 			rc = fn(arg, dev, i, &entry);
 	}
 	return rc;
+}
+
+bool slab_claims(const struct pool_dev *dev, uint32_t slab, uint64_t chunk, unsigned column,
+		 uint64_t generation)
+{
+	const struct slab_entry *e = slab < dev->slabs->count ? &dev->slabs->entries[slab] : NULL;
+
+	return e && e->chunk == chunk && e->column == column && e->generation == generation;
 }
 
 /* What was written last may not have arrived: it is to be written again, in the same place. */

@@ -73,9 +73,9 @@ int slab_take(struct pool_dev *dev, struct txg_sync *s, const struct slab_entry 
    durable. Its data may still be read until then. Nothing on a missing device. */
 void slab_release(struct pool_dev *dev, struct txg_sync *s, uint32_t slab);
 
-/* Import only, before the pool starts: a claim that the list of live chunks does not know. One
-   that is newer than the uberblock is free at once and cleared in the first sync; others
-   are treated as released in the first txg, as the last uberblocks may need them. */
+/* Import, before the pool starts, or of a device that comes later, in a sync: a claim that the list
+   of live chunks does not know. One that is newer than the uberblock is free at once and cleared in
+   the next sync; others are treated as released in it, as the last uberblocks may need them. */
 void slab_discard(struct pool_dev *dev, uint32_t slab);
 
 /* Calls fn for each claimed slab, as found on disk and changed since; fn may call
@@ -84,6 +84,10 @@ int slab_each(struct pool_dev *dev,
 	      int (*fn)(void *arg, struct pool_dev *dev, uint32_t slab,
 			const struct slab_entry *entry),
 	      void *arg);
+
+/* The slab's entry is this column's. Sync context. */
+bool slab_claims(const struct pool_dev *dev, uint32_t slab, uint64_t chunk, unsigned column,
+		 uint64_t generation);
 
 /* Writes the changed pages of all devices and waits for that; no flush. A device that fails
    is faulted; -EIO if a group has none left, else 0: what was written to a device that is

@@ -115,6 +115,23 @@ int tarn_pool_remove(struct tarn_engine *engine, const char *name, const char *d
 	return change(engine, "remove", name, &group, 1, NULL, 0, flags, err);
 }
 
+int tarn_pool_offline(struct tarn_engine *engine, const char *name, const char *device,
+		      bool temporary, int flags, struct tarn_error *err)
+{
+	struct tarn_group_spec group = {TARN_GROUP_SINGLE, 1, &device, TARN_CLASS_DATA};
+
+	return change(engine, temporary ? "offline-t" : "offline", name, &group, 1, NULL, 0, flags,
+		      err);
+}
+
+int tarn_pool_online(struct tarn_engine *engine, const char *name, const char *device, int flags,
+		     struct tarn_error *err)
+{
+	struct tarn_group_spec group = {TARN_GROUP_SINGLE, 1, &device, TARN_CLASS_DATA};
+
+	return change(engine, "online", name, &group, 1, NULL, 0, flags, err);
+}
+
 int tarn_pool_destroy(struct tarn_engine *engine, const char *name, int flags,
 		      struct tarn_error *err)
 {
@@ -260,6 +277,11 @@ int tarn_pool_scrub(struct tarn_engine *engine, const char *pool, enum tarn_scru
 	static const char *const verbs[] = {"scrub", "pause", "stop"};
 
 	return change(engine, verbs[action], pool, NULL, 0, NULL, 0, 0, err);
+}
+
+int tarn_pool_resilver(struct tarn_engine *engine, const char *pool, struct tarn_error *err)
+{
+	return change(engine, "resilver", pool, NULL, 0, NULL, 0, 0, err);
 }
 
 int tarn_pool_errors(struct tarn_engine *engine, const char *pool,

@@ -110,6 +110,12 @@ static void test_arguments(void **state)
 	assert_string_equal(engine.last, "add p log single(/a) log mirror(/b,/c) flags=0");
 	CALL_OK("Pool", "Remove", "ssa{sv}", "p", "mirror-1", 1, "dry_run", "b", 1);
 	assert_string_equal(engine.last, "remove p log single(mirror-1) flags=2");
+	CALL_OK("Pool", "Offline", "ssa{sv}", "p", "/a", 0);
+	assert_string_equal(engine.last, "offline p single(/a) flags=0");
+	CALL_OK("Pool", "Offline", "ssa{sv}", "p", "/a", 2, "temporary", "b", 1, "dry_run", "b", 1);
+	assert_string_equal(engine.last, "offline-t p single(/a) flags=2");
+	CALL_OK("Pool", "Online", "ssa{sv}", "p", "/a", 1, "dry_run", "b", 1);
+	assert_string_equal(engine.last, "online p single(/a) flags=2");
 	CALL_OK("Pool", "Destroy", "sa{sv}", "p", 1, "dry_run", "b", 1);
 	assert_string_equal(engine.last, "destroy p flags=2");
 	CALL_OK("Pool", "Set", "sa{ss}a{sv}", "p", 1, "comment", "y", 0);
@@ -338,6 +344,8 @@ static void test_jobs(void **state)
 		   "Pool", "Scrub", "ssa{sv}", "p", "go", 0);
 	CALL_FAILS("Busy", "Refused 'error-16'", "Pool", "Scrub", "ssa{sv}", "error-16", "start",
 		   0);
+	CALL_OK("Pool", "Resilver", "sa{sv}", "p", 0);
+	assert_string_equal(engine.last, "resilver p flags=0");
 	CALL_OK("Pool", "SetJobs", "sa{ss}a{sv}", "p", 1, "priority", "7", 0);
 	assert_string_equal(engine.last, "jobs p priority=7 flags=0");
 }

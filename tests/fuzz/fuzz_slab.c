@@ -34,9 +34,11 @@ static struct pool *pool_of(struct sim **sims)
 	pthread_mutex_init(&pool->config_lock, NULL);
 	for (unsigned i = 0; i < DEVS; i++) {
 		struct pool_dev *dev = &pool->devs[i];
+		struct dev *opened;
 
 		sims[i] = sim_create("sim", DEV_SIZE, 4096);
-		MUST(!sim_open(sims[i], 0, &dev->dev));
+		MUST(!sim_open(sims[i], 0, &opened));
+		dev->dev = opened;
 		dev->guid = 100 + i;
 		dev->index = i;
 		dev->size = DEV_SIZE;

@@ -65,9 +65,11 @@ static inline struct simpool *simpool_new(uint32_t nmirror, uint32_t nsingle)
 	pool->ndevs = nmirror + nsingle;
 	for (uint32_t i = 0; i < pool->ndevs; i++) {
 		struct pool_dev *dev = &pool->devs[i];
+		struct dev *opened;
 
 		sp->sims[i] = sim_create("sim", SIM_SIZE, 512);
-		assert_int_equal(sim_open(sp->sims[i], 0, &dev->dev), 0);
+		assert_int_equal(sim_open(sp->sims[i], 0, &opened), 0);
+		dev->dev = opened;
 		dev->guid = 100 + i;
 		dev->index = i;
 		dev->group = i < nmirror ? 0 : (nmirror ? 1 : 0) + i - nmirror;

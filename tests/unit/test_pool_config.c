@@ -8,6 +8,7 @@
 #include "pool/block.h"
 #include "pool/chunk.h"
 #include "pool/config.h"
+#include "pool/devstate.h"
 
 /* ---- the client ---- */
 
@@ -30,6 +31,8 @@ struct client {
 	_Atomic(uint64_t) value;
 	uint64_t frozen;
 	bool root_failed;
+	struct pool_dev *back; /* to come back in the next sync */
+	int back_result;
 };
 
 #define ROOT_SIZE ((uint32_t)(sizeof(struct root) + SECTOR_SIZE - 1) / SECTOR_SIZE * SECTOR_SIZE)
@@ -76,6 +79,9 @@ static int sync_root(void *arg, struct txg_sync *s)
 	struct root *copy = dev_buf_alloc(ROOT_SIZE);
 	int rc;
 
+	if (c->back)
+		c->back_result = dev_bring_back(s, c->back, NULL);
+	c->back = NULL;
 	if (s->pass == 1 && !bp_is_hole(&s->root))
 		sync_free(s, &s->root);
 	rc = pool_dirty_chunks(s, put_record, c->root);
@@ -119,6 +125,18 @@ static void set(struct client *c, uint64_t value)
 	atomic_store(&c->value, value);
 	tx_end(&tx);
 	assert_int_equal(txg_wait(c->pool, tx.txg), 0);
+}
+
+/* As tarn_pool_clear() does it. */
+static int bring_back(struct client *c, struct pool_dev *dev)
+{
+	int rc = dev_check_label(c->pool, dev, dev->dev);
+
+	if (rc)
+		return rc;
+	c->back = dev;
+	set(c, atomic_load(&c->value));
+	return c->back_result ? c->back_result : dev_record_state(c->pool, dev, false);
 }
 
 struct reading {
@@ -887,10 +905,11 @@ static void test_fault_and_restore(void **state)
 	sim_fail(sims[0], DEV_FLUSH, 0, SIM_SIZE, -EIO, 0);
 	set(c, 2);
 	assert_int_equal(c->pool->devs[0].state, TARN_DEV_FAULTED);
-	assert_int_equal(pool_dev_restore(c->pool, &c->pool->devs[0]), -ENXIO);
+	assert_int_equal(bring_back(c, &c->pool->devs[0]), -EIO);
+	assert_int_equal(c->pool->devs[0].state, TARN_DEV_FAULTED);
 	sim_fail(sims[0], DEV_FLUSH, 0, SIM_SIZE, 0, 0);
 	set(c, 3);
-	assert_int_equal(pool_dev_restore(c->pool, &c->pool->devs[0]), 0);
+	assert_int_equal(bring_back(c, &c->pool->devs[0]), 0);
 	assert_int_equal(c->pool->devs[0].state, TARN_DEV_ONLINE);
 	set(c, 4);
 	close_pool(c, true);
@@ -912,8 +931,7 @@ static void test_back_in_use(void **state)
 	assert_int_equal(dev->state, TARN_DEV_FAULTED);
 	assert_int_equal(root_copies(c), 1);
 	sim_gone(sims[0], false);
-	atomic_store(&dev->write_errors, 0); /* as tarn_pool_clear() does */
-	assert_int_equal(pool_dev_restore(c->pool, dev), 0);
+	assert_int_equal(bring_back(c, dev), 0);
 	set(c, 3);
 	assert_int_equal(root_copies(c), 2);
 	close_pool(c, true);

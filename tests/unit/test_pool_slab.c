@@ -62,9 +62,12 @@ static int note(void *arg, struct pool_dev *dev, uint32_t slab, const struct sla
 /* Loads the table of a medium into `dev`, a copy of the pool's device. */
 static void load(struct simpool *sp, struct sim *sim, struct pool_dev *dev)
 {
+	struct dev *opened;
+
 	memcpy(dev, &sp->pool.devs[0], sizeof(*dev));
 	dev->slabs = NULL;
-	assert_int_equal(sim_open(sim, DEV_OPEN_RDONLY, &dev->dev), 0);
+	assert_int_equal(sim_open(sim, DEV_OPEN_RDONLY, &opened), 0);
+	dev->dev = opened;
 	assert_int_equal(slab_table_load(&sp->pool, dev), 0);
 }
 

@@ -33,6 +33,17 @@ void pool_scrub(const struct args *args)
 	}
 }
 
+void pool_resilver(const struct args *args)
+{
+	for (int i = 0; i < args->noperands; i++) {
+		struct bus_call *call = bus_call("Pool", "Resilver");
+
+		bus_string(call, args->operands[i]);
+		bus_options(call, change_options(args, ""));
+		bus_send(call);
+	}
+}
+
 void pool_job(const struct args *args)
 {
 	struct json_object *props = json_object_new_object();
@@ -114,6 +125,12 @@ static void nice_span(uint64_t seconds, char text[40])
 		 (int)(seconds / 60 % 60), (int)(seconds % 60));
 }
 
+/* What "errors" counts. */
+static const char *lost_things(struct json_object *job)
+{
+	return strcmp(get_text(job, "kind"), "resilver") ? "blocks lost" : "chunks not rebuilt";
+}
+
 static void print_open(struct json_object *job)
 {
 	uint64_t total = get_number(job, "total"), done = get_number(job, "done");
@@ -132,8 +149,8 @@ static void print_open(struct json_object *job)
 		printf(", %s/s, %s to go", sizes[2], span);
 	}
 	nice_size(get_number(job, "repaired"), sizes[0]);
-	printf("\n\t%s repaired, %" PRIu64 " blocks lost, priority %" PRIu64 "\n", sizes[0],
-	       get_number(job, "errors"), get_number(job, "priority"));
+	printf("\n\t%s repaired, %" PRIu64 " %s, priority %" PRIu64 "\n", sizes[0],
+	       get_number(job, "errors"), lost_things(job), get_number(job, "priority"));
 }
 
 static void print_ended(struct json_object *job)
@@ -148,9 +165,9 @@ static void print_ended(struct json_object *job)
 		printf("  scan: %s failed on %s: %s\n", get_text(job, "kind"), when,
 		       get_text(job, "error"));
 	else
-		printf("  scan: %s %s on %s after %s: %s repaired, %" PRIu64 " blocks lost\n",
+		printf("  scan: %s %s on %s after %s: %s repaired, %" PRIu64 " %s\n",
 		       get_text(job, "kind"), get_text(job, "state"), when, span, size,
-		       get_number(job, "errors"));
+		       get_number(job, "errors"), lost_things(job));
 }
 
 void print_jobs(struct json_object *jobs)

@@ -86,6 +86,36 @@ static void pool_remove(const struct args *args)
 	}
 }
 
+/* One call for each device; said with -n: what would be done. */
+static void each_device(const struct args *args, const char *method, const char *letters,
+			const char *said)
+{
+	for (int i = 1; i < args->noperands; i++) {
+		struct bus_call *call = bus_call("Pool", method);
+		bool guid = strspn(args->operands[i], "0123456789") == strlen(args->operands[i]);
+		char *device =
+		    guid ? checked(strdup(args->operands[i])) : device_path(args->operands[i]);
+
+		bus_string(call, args->operands[0]);
+		bus_string(call, device);
+		bus_options(call, change_options(args, letters));
+		bus_send(call);
+		if (has_option(args, 'n'))
+			printf("would take '%s' of '%s' %s\n", device, args->operands[0], said);
+		free(device);
+	}
+}
+
+static void pool_offline(const struct args *args)
+{
+	each_device(args, "Offline", "n=dry_run t=temporary", "offline");
+}
+
+static void pool_online(const struct args *args)
+{
+	each_device(args, "Online", "n=dry_run", "online");
+}
+
 static void pool_destroy(const struct args *args)
 {
 	struct json_object *options = change_options(args, "f=force n=dry_run");
@@ -431,6 +461,17 @@ const struct command pool_commands[] = {
      "name that pool status shows (mirror-2).\n\n"
      "  -n  say what would be removed, change nothing",
      pool_remove},
+    {"pool", "offline", "nt", 2, -1, "[-nt] NAME DEVICE...",
+     "Takes devices, given by path or GUID, out of use, while the pool can do without them.\n"
+     "They stay offline, also after an import, until pool online.\n\n"
+     "  -n  check, change nothing\n"
+     "  -t  only until the next import",
+     pool_offline},
+    {"pool", "online", "n", 2, -1, "[-n] NAME DEVICE...",
+     "Takes devices that are OFFLINE, FAULTED or MISSING into use again. What they have\n"
+     "missed is rebuilt: see pool resilver.\n\n"
+     "  -n  check, change nothing",
+     pool_online},
     {"pool", "destroy", "fn", 1, 1, "[-fn] NAME",
      "Destroys a pool and everything in it. Its devices are free afterwards.\n\n"
      "  -f  although it is in use\n"
@@ -473,9 +514,13 @@ const struct command pool_commands[] = {
      "  -p  pause it\n"
      "  -s  stop it",
      pool_scrub},
+    {"pool", "resilver", "", 1, -1, "NAME...",
+     "Begins to rebuild what devices in use have missed, unless that is going on. It begins\n"
+     "by itself when devices come back: at an import, pool online, and pool clear.",
+     pool_resilver},
     {"pool", "wait", "t:", 1, 1, "[-t JOB,...] NAME",
      "Waits until a pool has no jobs, paused ones among them.\n\n"
-     "  -t  only for jobs of these kinds: scrub",
+     "  -t  only for jobs of these kinds: scrub,resilver",
      pool_wait},
     {"pool", "job", "", 2, -1, "SETTING=VALUE... NAME",
      "Sets how the jobs of a pool go on, now and until they end: priority=0 (yields to all\n"
@@ -483,7 +528,7 @@ const struct command pool_commands[] = {
      pool_job},
     {"pool", "clear", "", 1, 1, "NAME",
      "Resets the error counters, forgets lost changes, and brings failed devices that\n"
-     "answer again back.",
+     "answer again back; what they have missed is rebuilt.",
      pool_clear},
     {"pool", "get", "Hpjo:", 1, -1, "[-Hpj] [-o FIELD,...] all|PROPERTY[,...] [NAME]...",
      "Shows properties of pools.\n\n"

@@ -13,8 +13,9 @@ struct json_object *parse_groups(const struct args *args, char **words, int n);
 void print_groups(const char *pool, struct json_object *groups);
 
 /* The kinds of jobs. */
-#define JOB_KINDS "scrub"
+#define JOB_KINDS "scrub,resilver"
 void pool_scrub(const struct args *args);
+void pool_resilver(const struct args *args);
 void pool_job(const struct args *args);
 void pool_wait(const struct args *args);
 void print_jobs(struct json_object *jobs);

@@ -15,14 +15,14 @@ struct advice {
 };
 
 #define BRING_BACK                                                                                 \
-	"Make the devices available again, then run 'tarn pool clear'; those that are\n"           \
-	"\tMISSING come back when the pool is exported and imported."
+	"Make the devices available again, then run 'tarn pool clear'; for those that are\n"       \
+	"\tMISSING or OFFLINE 'tarn pool online'. What they lack is rebuilt then."
 
 static const struct advice pool_advice[] = {
     {"FAULTED", "Devices of the pool have failed; some data may be out of reach.", BRING_BACK},
     {"DEGRADED",
-     "Devices have failed, are missing, or lack what was written while they were away\n"
-     "\t(DEGRADED). All data is there, with fewer copies.",
+     "Devices have failed, are offline or missing, or lack what was written while they\n"
+     "\twere away (DEGRADED). All data is there, with fewer copies.",
      BRING_BACK},
     {0},
 };

@@ -10,7 +10,7 @@
 #include <tarn/tarn.h>
 
 /* Values are on disk. A pool's job of the greater kind goes first. */
-enum tarn_job_kind { TARN_JOB_SCRUB = 1, TARN_JOB_KINDS };
+enum tarn_job_kind { TARN_JOB_SCRUB = 1, TARN_JOB_RESILVER = 2, TARN_JOB_KINDS };
 
 /* Values are on disk. */
 enum tarn_job_state {
@@ -26,7 +26,7 @@ enum tarn_job_state {
 /* "scrub"... */
 static inline const char *tarn_job_kind_name(enum tarn_job_kind kind)
 {
-	static const char *const names[] = {"", "scrub"};
+	static const char *const names[] = {"", "scrub", "resilver"};
 
 	return names[kind];
 }
@@ -54,8 +54,8 @@ struct tarn_job {
 	uint64_t total, done;    /* bytes; total follows what is written and freed meanwhile */
 	uint64_t rate;           /* bytes a second, lately */
 	uint64_t seconds_left;   /* UINT64_MAX: not known */
-	uint64_t repaired;       /* bytes on devices that were wrong and were written anew */
-	uint64_t errors;         /* blocks that could not be repaired */
+	uint64_t repaired;       /* bytes on devices that were wrong or missing and were written */
+	uint64_t errors;         /* blocks, of a resilver chunks, that could not be repaired */
 	int error;               /* why it failed */
 };
 
@@ -78,6 +78,10 @@ int tarn_job_set(struct tarn_engine *engine, const char *pool, const struct tarn
 enum tarn_scrub_action { TARN_SCRUB_START, TARN_SCRUB_PAUSE, TARN_SCRUB_STOP };
 int tarn_pool_scrub(struct tarn_engine *engine, const char *pool, enum tarn_scrub_action action,
 		    struct tarn_error *err);
+
+/* Brings columns that missed writes, or lost their slabs, up to date on the devices that are in
+   use: also begun by tarn_pool_online() and tarn_pool_clear(). No error if one runs. */
+int tarn_pool_resilver(struct tarn_engine *engine, const char *pool, struct tarn_error *err);
 
 /* Calls fn for each file with blocks that the last scrub could not repair: "pool/dataset:/path", or
    ":<0xINODE>" and ":<metadata>" where there is no path. */

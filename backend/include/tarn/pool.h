@@ -74,6 +74,17 @@ int tarn_pool_add(struct tarn_engine *engine, const char *name,
 int tarn_pool_remove(struct tarn_engine *engine, const char *name, const char *device, int flags,
 		     struct tarn_error *err);
 
+/*
+ * Takes a device out of use, while its group and everything in it can do without. temporary: until
+ * the next import; else until tarn_pool_online(), also after imports. Not of log devices.
+ */
+int tarn_pool_offline(struct tarn_engine *engine, const char *name, const char *device,
+		      bool temporary, int flags, struct tarn_error *err);
+/* A device that is offline, faulted or was missing comes back into use; what it missed is brought
+   up to date by a resilver, which this begins. */
+int tarn_pool_online(struct tarn_engine *engine, const char *name, const char *device, int flags,
+		     struct tarn_error *err);
+
 /* Wipes the labels. The pool must be imported. */
 int tarn_pool_destroy(struct tarn_engine *engine, const char *name, int flags,
 		      struct tarn_error *err);
@@ -112,7 +123,13 @@ struct tarn_import_spec {
 int tarn_pool_import(struct tarn_engine *engine, const struct tarn_import_spec *spec,
 		     struct tarn_error *err);
 
-enum tarn_dev_state { TARN_DEV_ONLINE, TARN_DEV_DEGRADED, TARN_DEV_FAULTED, TARN_DEV_MISSING };
+enum tarn_dev_state {
+	TARN_DEV_ONLINE,
+	TARN_DEV_DEGRADED,
+	TARN_DEV_FAULTED,
+	TARN_DEV_MISSING,
+	TARN_DEV_OFFLINE, /* taken out of use by tarn_pool_offline() */
+};
 
 struct tarn_dev_status {
 	uint64_t guid;
