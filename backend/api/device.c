@@ -68,14 +68,16 @@ static int offline_task(struct catalog *cat, struct txg_sync *s, void *arg)
 {
 	struct change *c = arg;
 
-	(void)cat;
-	return dev_take_offline(s, c->dev);
+	(void)cat, (void)s;
+	dev_take_offline(c->dev);
+	return 0;
 }
 
 static int take_offline(struct change *c, bool temporary, struct tarn_error *err)
 {
 	int rc = catalog_task(c->p->catalog, offline_task, c);
 
+	rc = rc ? rc : dev_left(c->dev);
 	if (rc == -ENODEV)
 		return fail(err, rc, "the group of '%s' can't do without it", c->dev->path);
 	if (rc == -EBUSY)

@@ -29,8 +29,8 @@ void block_device_error(struct pool *pool, struct pool_dev *dev, atomic_ulong *c
 	atomic_fetch_add(counter, 1);
 	/* Any error is as good a sign as another; their sum decides. */
 	if (atomic_load(&dev->read_errors) + atomic_load(&dev->write_errors) >= FAULT_ERRORS &&
-	    pool_group_usable(pool, dev->group, dev))
-		pool_dev_fault(pool, dev, what, error);
+	    chunks_fault_dev(pool, dev))
+		pool_dev_faulted(pool, dev, what, error);
 }
 
 /* ---- writing ---- */

@@ -429,14 +429,32 @@ static void needs_dev(void *arg, struct chunk *chunk)
 	}
 }
 
-bool chunks_spare_dev(struct pool *pool, uint32_t dev)
+int chunks_leave_dev(struct pool *pool, struct pool_dev *dev)
 {
-	struct adoption a = {.pool = pool, .dev = &pool->devs[dev], .spare = true};
+	struct adoption a = {.pool = pool, .dev = dev, .spare = true};
+	int rc = 0;
 
 	pthread_mutex_lock(&pool->chunks->lock);
-	chunks_each(pool, needs_dev, &a);
+	if (!pool_group_usable(pool, dev->group, dev))
+		rc = -ENODEV;
+	else
+		chunks_each(pool, needs_dev, &a);
+	if (!rc && !a.spare)
+		rc = -EBUSY;
+	if (!rc)
+		pool_dev_leave(dev, TARN_DEV_OFFLINE);
 	pthread_mutex_unlock(&pool->chunks->lock);
-	return a.spare;
+	return rc;
+}
+
+bool chunks_fault_dev(struct pool *pool, struct pool_dev *dev)
+{
+	bool left;
+
+	pthread_mutex_lock(&pool->chunks->lock);
+	left = pool_group_usable(pool, dev->group, dev) && pool_dev_leave(dev, TARN_DEV_FAULTED);
+	pthread_mutex_unlock(&pool->chunks->lock);
+	return left;
 }
 
 static void spoil(void *arg, struct chunk *chunk)

@@ -159,8 +159,12 @@ bool chunk_set_dev_stale(struct pool *pool, struct chunk *chunk, uint32_t dev);
 /* A device has come that was missing at the import, its slab table is loaded: columns that it does
    not claim have lost their slabs, claims of others are forgotten. Sync context. */
 void chunks_adopt_dev(struct txg_sync *s, struct pool_dev *dev);
-/* The device is not needed for what any chunk holds. Sync context. */
-bool chunks_spare_dev(struct pool *pool, uint32_t dev);
+/* Takes the device offline, unless its group cannot do without it (-ENODEV), or what some chunk
+   holds (-EBUSY). A completion that finds a column stale, or a device faulty, does so before or
+   after that, not meanwhile. The sync thread, between syncs. */
+int chunks_leave_dev(struct pool *pool, struct pool_dev *dev);
+/* Faults the device, unless it is out of use or its group cannot do without it. Any thread. */
+bool chunks_fault_dev(struct pool *pool, struct pool_dev *dev);
 
 /* Columns on the device that are being filled may lack what it was sent: they are filled in vain.
    Sync context, before a device that was out of use is used again. */

@@ -8,21 +8,36 @@
 #include "pool/label.h"
 #include "pool/slab.h"
 
-int dev_take_offline(struct txg_sync *s, struct pool_dev *dev)
+void dev_take_offline(struct pool_dev *dev)
 {
-	enum tarn_dev_state was = atomic_load(&dev->state);
+	dev->leave_result = 0;
+	dev->leaving = true;
+}
 
-	if (pool_dev_usable(dev)) {
-		if (!pool_group_usable(s->pool, dev->group, dev))
-			return -ENODEV;
-		if (!chunks_spare_dev(s->pool, dev->index))
-			return -EBUSY;
+int dev_left(const struct pool_dev *dev)
+{
+	return dev->leave_result;
+}
+
+static void leave(struct pool *pool, struct pool_dev *dev)
+{
+	enum tarn_dev_state faulted = TARN_DEV_FAULTED;
+
+	dev->leaving = false;
+	if (pool_dev_usable(dev))
+		dev->leave_result = chunks_leave_dev(pool, dev);
+	else
+		atomic_compare_exchange_strong(&dev->state, &faulted, TARN_DEV_OFFLINE);
+}
+
+void devs_leave(struct pool *pool)
+{
+	uint32_t ndevs = __atomic_load_n(&pool->ndevs, __ATOMIC_ACQUIRE);
+
+	for (uint32_t i = 0; i < ndevs; i++) {
+		if (pool->devs[i].leaving)
+			leave(pool, &pool->devs[i]);
 	}
-	do {
-		if (was == TARN_DEV_MISSING)
-			return 0;
-	} while (!atomic_compare_exchange_weak(&dev->state, &was, TARN_DEV_OFFLINE));
-	return 0;
 }
 
 int dev_bring_back(struct txg_sync *s, struct pool_dev *dev, struct dev *opened)

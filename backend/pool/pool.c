@@ -27,16 +27,27 @@ bool pool_dev_usable(const struct pool_dev *dev)
 	return state == TARN_DEV_ONLINE || state == TARN_DEV_DEGRADED;
 }
 
-void pool_dev_fault(struct pool *pool, struct pool_dev *dev, const char *what, int error)
+bool pool_dev_leave(struct pool_dev *dev, enum tarn_dev_state state)
 {
 	enum tarn_dev_state was = atomic_load(&dev->state);
 
 	do {
 		if (was == TARN_DEV_FAULTED || was == TARN_DEV_MISSING || was == TARN_DEV_OFFLINE)
-			return;
-	} while (!atomic_compare_exchange_weak(&dev->state, &was, TARN_DEV_FAULTED));
+			return false;
+	} while (!atomic_compare_exchange_weak(&dev->state, &was, state));
+	return true;
+}
+
+void pool_dev_faulted(struct pool *pool, const struct pool_dev *dev, const char *what, int error)
+{
 	pool_log(pool, TARN_LOG_ERROR, "device %s is taken out of use: %s failed: %s", dev->path,
 		 what, strerror(-error));
+}
+
+void pool_dev_fault(struct pool *pool, struct pool_dev *dev, const char *what, int error)
+{
+	if (pool_dev_leave(dev, TARN_DEV_FAULTED))
+		pool_dev_faulted(pool, dev, what, error);
 }
 
 /* ---- kinds of groups ---- */

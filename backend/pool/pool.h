@@ -59,6 +59,9 @@ struct pool_dev {
 	/* The newest uberblock found on it at import; older than the pool's if it was away. */
 	uint64_t seen_import, seen_txg;
 	_Atomic(enum tarn_dev_state) state;
+	/* devstate.c; the sync thread's, and its caller's when the txg is committed. */
+	bool leaving;
+	int leave_result;
 	bool offline; /* config_lock: stays so after an import */
 	atomic_ulong read_errors, write_errors, checksum_errors;
 	atomic_ulong stale; /* columns of chunks on it that have missed writes; chunk.c */
@@ -122,6 +125,10 @@ const char *pool_name_problem(const char *name);
 
 /* Takes dev out of use after an error that cannot be repeated away; says so once. */
 void pool_dev_fault(struct pool *pool, struct pool_dev *dev, const char *what, int error);
+/* Says so. */
+void pool_dev_faulted(struct pool *pool, const struct pool_dev *dev, const char *what, int error);
+/* The change alone; state: FAULTED or OFFLINE. False if it was out of use. */
+bool pool_dev_leave(struct pool_dev *dev, enum tarn_dev_state state);
 /* Present and not faulted: may be read and written. */
 bool pool_dev_usable(const struct pool_dev *dev);
 /* Devices of parity that a group of this kind has, 0 if it has none. */

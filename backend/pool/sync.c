@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "pool/alog.h"
+#include "pool/devstate.h"
 #include "pool/ilog.h"
 #include "pool/label.h"
 #include "pool/slab.h"
@@ -215,7 +216,9 @@ int txg_sync(struct txgs *t, uint64_t txg)
 	if (rc)
 		return rc;
 
-	/* Durable. First those who wait for that; then what it makes free. */
+	/* Durable, also on devices that leave now. First those who wait for that; then what it
+	   makes free. */
+	devs_leave(pool);
 	txg_publish(t, txg);
 	t->client->committed(t->client->arg, txg);
 	alog_committed(pool);

@@ -3,13 +3,15 @@
  * Resilvers on simulated devices, through the public API: a device fails, comes back, and is
  * brought up to date while files are written, in a pool so full that they must go to the chunks
  * that are being rebuilt; it, or another one, fails again at a chosen write of the rebuild; power
- * is cut at one. Whatever happened, in the end as many other devices as the redundancy allows are
- * taken away, and everything can be read from what is left.
+ * is cut at one; one is taken offline while another one fails. Whatever happened, in the end as
+ * many other devices as the redundancy allows are taken away, and everything can be read from what
+ * is left.
  */
 #include "pool_fixture.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -600,15 +602,124 @@ static void test_cut_raidz2(void **st)
 	cuts(5, TARN_GROUP_RAIDZ2);
 }
 
+/* ---- one is taken offline while another one fails ---- */
+
+static int take_offline(unsigned dev)
+{
+	struct tarn_error err;
+
+	return tarn_pool_offline(t.engine, FIXTURE_POOL, t.path[dev], true, 0, &err);
+}
+
+static void bring_online(unsigned dev)
+{
+	struct tarn_error err = {0};
+
+	if (tarn_pool_online(t.engine, FIXTURE_POOL, t.path[dev], 0, &err))
+		fail_msg("online: %s", err.text);
+}
+
+/* Not committed. */
+static void write_files(unsigned n)
+{
+	struct tarn_inode *root;
+
+	assert_int_equal(tarn_root(t.ds, &root), 0);
+	while (n--)
+		make_file(dice(FILES), root);
+	tarn_inode_put(root);
+}
+
+/* In the sync that is to take one side of a mirror offline the other side fails for a while. One
+   of them has everything, and the pool goes on with it. */
+static void test_offline_or_failed(void **st)
+{
+	(void)st;
+	begin(2, TARN_GROUP_MIRROR);
+	change_files(40);
+	for (unsigned round = 0; round < 24 * test_scale(); round++) {
+		unsigned dev = dice(2);
+		struct sim *other = t.media[!dev];
+		enum dev_op op = dice(4) ? DEV_WRITE : DEV_FLUSH;
+		int rc;
+
+		write_files(1 + dice(6));
+		sim_fail(other, op, 0, DEV_BYTES, -EIO, 1 + dice(dice(2) ? 4 : 40));
+		rc = take_offline(dev);
+		sim_fail(other, op, 0, 0, 0, 0);
+		assert_true(rc == 0 || rc == -ENODEV || rc == -EBUSY);
+		assert_true(rc == 0 || !faulted(dev));
+		change_files(2);
+		verify_files();
+		if (!rc)
+			bring_online(dev);
+		clear();
+		resilvered();
+	}
+	end();
+}
+
+static void *offline_thread(void *arg)
+{
+	assert_int_equal(take_offline(*(unsigned *)arg), 0);
+	return NULL;
+}
+
+/* Two may be lost: one is taken offline while another one fails, in the same sync or in another
+   one. */
+static void offline_and_failed(unsigned ndevs, enum tarn_group_kind kind)
+{
+	begin(ndevs, kind);
+	change_files(40);
+	for (unsigned round = 0; round < 8 * test_scale(); round++) {
+		unsigned dev = dice(ndevs), victim = (dev + 1 + dice(ndevs - 1)) % ndevs;
+		pthread_t thread;
+
+		watch(victim, 1 + dice(40), true, victim);
+		assert_int_equal(pthread_create(&thread, NULL, offline_thread, &dev), 0);
+		while (!atomic_load(&t.happened))
+			change_files(1);
+		pthread_join(thread, NULL);
+		verify_files();
+		unwatch(victim);
+		sim_gone(t.media[victim], false);
+		bring_online(dev);
+		clear();
+		resilvered();
+		verify_files();
+	}
+	end();
+}
+
+static void test_offline_and_failed_mirror(void **st)
+{
+	(void)st;
+	offline_and_failed(3, TARN_GROUP_MIRROR);
+}
+
+static void test_offline_and_failed_raidz2(void **st)
+{
+	(void)st;
+	offline_and_failed(4, TARN_GROUP_RAIDZ2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_full_mirror),         cmocka_unit_test(test_full_raidz1),
-	    cmocka_unit_test(test_full_raidz3),         cmocka_unit_test(test_target_fails_mirror),
-	    cmocka_unit_test(test_target_fails_raidz2), cmocka_unit_test(test_source_fails_mirror),
-	    cmocka_unit_test(test_source_fails_raidz2), cmocka_unit_test(test_log),
-	    cmocka_unit_test(test_cut_mirror),          cmocka_unit_test(test_cut_raidz1),
+	    cmocka_unit_test(test_full_mirror),
+	    cmocka_unit_test(test_full_raidz1),
+	    cmocka_unit_test(test_full_raidz3),
+	    cmocka_unit_test(test_target_fails_mirror),
+	    cmocka_unit_test(test_target_fails_raidz2),
+	    cmocka_unit_test(test_source_fails_mirror),
+	    cmocka_unit_test(test_source_fails_raidz2),
+	    cmocka_unit_test(test_log),
+	    cmocka_unit_test(test_cut_mirror),
+	    cmocka_unit_test(test_cut_raidz1),
 	    cmocka_unit_test(test_cut_raidz2),
+	    cmocka_unit_test(test_offline_or_failed),
+	    cmocka_unit_test(test_offline_and_failed_mirror),
+	    cmocka_unit_test(test_offline_and_failed_raidz2),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
