@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "pool/rebuild.h"
 #include "util/mem.h"
 
 #define SECOND 1000000000ull
@@ -237,6 +238,8 @@ static void rate(struct job *job)
 
 /* ---- the thread ---- */
 
+static int start_job(struct jobs *jobs, enum tarn_job_kind kind, struct tarn_error *err);
+
 /* Lock held. What the step has changed; settings and state may be other ones by now. */
 static void take_over(struct job *job, const struct job_record *from)
 {
@@ -302,6 +305,31 @@ void job_pace(struct job_step *step)
 	pthread_mutex_unlock(&jobs->lock);
 }
 
+/* What a resilver has written is read again, and its checksums looked at, as it has not looked at
+   them. Before it ends: a crash does not prevent that. */
+static void prove(struct jobs *jobs)
+{
+	struct tarn_error err;
+	const struct job *scrub;
+	int rc;
+
+	pthread_mutex_lock(&jobs->lock);
+	scrub = open_job(jobs, TARN_JOB_SCRUB);
+	pthread_mutex_unlock(&jobs->lock);
+	rc = scrub ? 0 : start_job(jobs, TARN_JOB_SCRUB, &err);
+	if (rc && rc != -EBUSY)
+		pool_log(jobs->p->pool, TARN_LOG_WARN, "no scrub can be started: %s", err.text);
+}
+
+/* Columns that had to be left out for want of slabs may get them now. */
+static void resilver_again(struct jobs *jobs)
+{
+	struct tarn_error err;
+
+	if (jobs_resilver(jobs->p, &err))
+		pool_log(jobs->p->pool, TARN_LOG_WARN, "no resilver can be started: %s", err.text);
+}
+
 /* Lock held on entry and return. */
 static void step_job(struct jobs *jobs, struct job *job)
 {
@@ -321,6 +349,8 @@ static void step_job(struct jobs *jobs, struct job *job)
 		rate(job);
 	pthread_mutex_unlock(&jobs->lock);
 	rc = step.rec.kind == TARN_JOB_SCRUB ? scrub_step(&step) : resilver_step(&step);
+	if (rc > 0 && step.rec.kind == TARN_JOB_RESILVER && step.rec.repaired)
+		prove(jobs);
 	pthread_mutex_lock(&jobs->lock);
 	if (atomic_load(&jobs->stop))
 		return;
@@ -347,6 +377,15 @@ static void step_job(struct jobs *jobs, struct job *job)
 	pthread_mutex_lock(&jobs->lock);
 }
 
+/* Lock held. */
+static void wait_for_work(struct jobs *jobs)
+{
+	if (rebuild_waits(jobs->p->pool))
+		wait_until(jobs, now_ns() + SECOND);
+	else
+		pthread_cond_wait(&jobs->change, &jobs->lock);
+}
+
 static void *run(void *arg)
 {
 	struct jobs *jobs = arg;
@@ -355,8 +394,12 @@ static void *run(void *arg)
 	while (!atomic_load(&jobs->stop)) {
 		struct job *job = next_job(jobs);
 
-		if (!job)
-			pthread_cond_wait(&jobs->change, &jobs->lock);
+		if (rebuild_may_go_on(jobs->p->pool)) {
+			pthread_mutex_unlock(&jobs->lock);
+			resilver_again(jobs);
+			pthread_mutex_lock(&jobs->lock);
+		} else if (!job)
+			wait_for_work(jobs);
 		else if (jobs->resume_at > now_ns())
 			wait_until(jobs, jobs->resume_at);
 		else

@@ -504,6 +504,8 @@ int chunk_fill_begin(struct txg_sync *s, struct chunk *chunk, unsigned col)
 		rc = place_column(s, chunk, col);
 	if (!rc)
 		atomic_store(&c->filling, true);
+	else if (rc == -ENOSPC)
+		atomic_store(&s->pool->devs[c->dev].full, true);
 	pthread_mutex_unlock(&s->pool->chunks->lock);
 	return rc;
 }

@@ -65,6 +65,7 @@ struct pool_dev {
 	bool offline; /* config_lock: stays so after an import */
 	atomic_ulong read_errors, write_errors, checksum_errors;
 	atomic_ulong stale; /* columns of chunks on it that have missed writes; chunk.c */
+	atomic_bool full;   /* some of these found no free slab, and wait for one; chunk.c */
 	_Atomic(struct slab_table *) slabs; /* as dev */
 };
 

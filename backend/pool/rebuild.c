@@ -5,6 +5,7 @@
 #include "pool/devio.h"
 #include "pool/ilog.h"
 #include "pool/label.h"
+#include "pool/slab.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -86,6 +87,36 @@ void rebuild_begin(struct txg_sync *s, struct rebuild *r)
 		if (rc->targets)
 			alloc_fill_begin(s, rc->chunk, log, nlog);
 	}
+}
+
+/* Out of use, its columns wait for more than a slab. */
+static bool waits(const struct pool_dev *dev)
+{
+	return atomic_load(&dev->full) && atomic_load(&dev->stale) && pool_dev_usable(dev);
+}
+
+bool rebuild_waits(const struct pool *pool)
+{
+	uint32_t ndevs = __atomic_load_n(&pool->ndevs, __ATOMIC_ACQUIRE);
+	bool any = false;
+
+	for (uint32_t i = 0; i < ndevs; i++)
+		any |= waits(&pool->devs[i]);
+	return any;
+}
+
+bool rebuild_may_go_on(struct pool *pool)
+{
+	uint32_t ndevs = __atomic_load_n(&pool->ndevs, __ATOMIC_ACQUIRE);
+	bool any = false;
+
+	for (uint32_t i = 0; i < ndevs; i++) {
+		struct pool_dev *dev = &pool->devs[i];
+
+		if (waits(dev) && slab_free_count(dev))
+			any |= atomic_exchange(&dev->full, false);
+	}
+	return any;
 }
 
 /* ---- filling ---- */

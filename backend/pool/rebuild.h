@@ -10,10 +10,12 @@
  * The sectors of the intent log are not copied: what is in it by then is needed no more when the
  * second sync is committed, and what follows is written to the columns, too.
  *
+ * A column whose device has no free slab is left out, and waits for one.
+ *
  * A column that is being rebuilt is never read. What it gets is computed from columns as they are:
  * damage in these stays damage, which checksums show and a scrub repairs.
  *
- * Callers: api/resilver.c, one at a time in a pool.
+ * Callers: api/resilver.c, one at a time in a pool; api/job.c.
  */
 #ifndef TARN_POOL_REBUILD_H
 #define TARN_POOL_REBUILD_H
@@ -43,6 +45,10 @@ void rebuild_begin(struct txg_sync *s, struct rebuild *r);
    moved, and may take its time; true: give up. */
 void rebuild_fill(struct rebuild *r, bool (*pace)(void *arg, uint64_t written, uint64_t moved),
 		  void *arg);
+/* Columns have found no slab and still wait for one. Any thread. */
+bool rebuild_waits(const struct pool *pool);
+/* There are slabs now; says so once. */
+bool rebuild_may_go_on(struct pool *pool);
 /* Sync context: what was filled becomes current. Returns how many chunks have got all of their
    columns; `after` is the last one. */
 uint32_t rebuild_end(struct txg_sync *s, struct rebuild *r);

@@ -155,27 +155,37 @@ static enum tarn_dev_state state(struct rig *r, unsigned dev)
 	return state;
 }
 
-/* Waits for the end of the resilver, if one was needed; then no device lacks anything. */
-static void resilvered(struct rig *r)
+static bool jobs_ended(struct rig *r)
 {
 	struct tarn_job *list;
-	struct tarn_pool_status *s;
-	bool ended;
+	bool all = true;
 	uint32_t n;
 
-	do {
+	assert_int_equal(tarn_job_list(r->f.engine, FIXTURE_POOL, &list, &n), 0);
+	for (uint32_t i = 0; i < n; i++) {
+		assert_true(list[i].done <= list[i].total);
+		if (list[i].kind == TARN_JOB_SCRUB)
+			assert_int_equal(list[i].repaired, 0);
+		else if (tarn_job_ended(list[i].state) && list[i].repaired)
+			assert_int_equal(n, 2); /* a scrub follows */
+		all &= tarn_job_ended(list[i].state);
+		if (!tarn_job_ended(list[i].state))
+			continue;
+		assert_int_equal(list[i].state, TARN_JOB_DONE);
+		assert_int_equal(list[i].errors, 0);
+	}
+	free(list);
+	return all;
+}
+
+/* Waits for the end of the resilver, if one was needed, and of the scrub that follows it; then no
+   device lacks anything. */
+static void resilvered(struct rig *r)
+{
+	struct tarn_pool_status *s;
+
+	while (!jobs_ended(r))
 		usleep(1000);
-		assert_int_equal(tarn_job_list(r->f.engine, FIXTURE_POOL, &list, &n), 0);
-		assert_true(n <= 1);
-		ended = !n || tarn_job_ended(list[0].state);
-		assert_true(!n || list[0].done <= list[0].total);
-		if (n && ended) {
-			assert_int_equal(list[0].kind, TARN_JOB_RESILVER);
-			assert_int_equal(list[0].state, TARN_JOB_DONE);
-			assert_int_equal(list[0].errors, 0);
-		}
-		free(list);
-	} while (!ended);
 	assert_int_equal(tarn_pool_status(r->f.engine, FIXTURE_POOL, &s), 0);
 	for (uint32_t i = 0; i < s->ndevs; i++) {
 		if (s->devs[i].state == TARN_DEV_OFFLINE)

@@ -24,6 +24,7 @@
 #include <cmocka.h>
 
 #include "dev/sim.h"
+#include "pool/slab.h"
 
 #define DEVS_MAX 5
 #define DEV_BYTES (64ull << 20)
@@ -44,8 +45,9 @@ static struct {
 	atomic_uint writes_left; /* to `watched`, until something happens */
 	atomic_bool happened;
 	unsigned victim;
-	bool kill;   /* then the victim fails */
-	bool stable; /* what is written is to be durable at once */
+	bool kill;       /* then the victim fails */
+	bool stable;     /* what is written is to be durable at once */
+	atomic_int full; /* the device that has no free slabs, or -1 */
 } t;
 
 static uint8_t data[FILE_MAX + 8], back[FILE_MAX + 8];
@@ -62,9 +64,37 @@ int __wrap_dev_open(const char *path, int flags, struct dev **out)
 	return __real_dev_open(path, flags, out);
 }
 
+int __real_slab_take(struct pool_dev *dev, struct txg_sync *s, const struct slab_entry *entry,
+		     uint32_t *slab);
+int __wrap_slab_take(struct pool_dev *dev, struct txg_sync *s, const struct slab_entry *entry,
+		     uint32_t *slab);
+uint32_t __real_slab_free_count(const struct pool_dev *dev);
+uint32_t __wrap_slab_free_count(const struct pool_dev *dev);
+
+int __wrap_slab_take(struct pool_dev *dev, struct txg_sync *s, const struct slab_entry *entry,
+		     uint32_t *slab)
+{
+	return (int)dev->index == atomic_load(&t.full) ? -ENOSPC
+						       : __real_slab_take(dev, s, entry, slab);
+}
+
+uint32_t __wrap_slab_free_count(const struct pool_dev *dev)
+{
+	return (int)dev->index == atomic_load(&t.full) ? 0 : __real_slab_free_count(dev);
+}
+
 static unsigned dice(unsigned sides)
 {
 	return (unsigned)(test_random(&t.random) >> 33) % sides;
+}
+
+/* TSan takes ten times as long. */
+static unsigned rounds(unsigned n)
+{
+#ifdef __SANITIZE_THREAD__
+	n /= 2;
+#endif
+	return n * test_scale();
 }
 
 /* ---- files ---- */
@@ -164,6 +194,7 @@ static void begin(unsigned ndevs, enum tarn_group_kind kind)
 
 	memset(&t, 0, sizeof(t));
 	t.random = test_seed();
+	atomic_store(&t.full, -1);
 	t.ndevs = ndevs;
 	t.spare = kind == TARN_GROUP_MIRROR ? ndevs - 1 : kind - TARN_GROUP_MIRROR;
 	strcpy(t.dir, "/var/tmp/tarn-test-XXXXXX");
@@ -196,10 +227,23 @@ static void import_pool(void)
 	assert_int_equal(tarn_dataset_open(t.engine, FIXTURE_POOL, NULL, &t.ds), 0);
 }
 
+/* What has been read, by scrubs too, may not have been there, but was never another content: to be
+   asked before the counters are reset. */
+static void no_wrong_content(void)
+{
+	struct tarn_pool_status *s;
+
+	assert_int_equal(tarn_pool_status(t.engine, FIXTURE_POOL, &s), 0);
+	for (uint32_t i = 0; i < s->ndevs; i++)
+		assert_int_equal(s->devs[i].checksum_errors, 0);
+	tarn_pool_status_free(s);
+}
+
 static void export_pool(void)
 {
 	struct tarn_error err = {0};
 
+	no_wrong_content();
 	tarn_dataset_put(t.ds);
 	if (tarn_pool_export(t.engine, FIXTURE_POOL, 0, &err))
 		fail_msg("export: %s", err.text);
@@ -252,26 +296,36 @@ static void cut(void)
 	}
 }
 
-static bool resilver_ended(void)
+static bool ended(enum tarn_job_kind kind)
 {
 	struct tarn_job *list;
-	bool ended;
+	bool all = true;
 	uint32_t n;
 
 	assert_int_equal(tarn_job_list(t.engine, FIXTURE_POOL, &list, &n), 0);
-	assert_true(n <= 1);
-	ended = !n || tarn_job_ended(list[0].state);
-	if (n && ended)
-		assert_int_equal(list[0].state, TARN_JOB_DONE);
+	for (uint32_t i = 0; i < n; i++) {
+		if (list[i].kind == TARN_JOB_SCRUB)
+			assert_int_equal(list[i].errors, 0);
+		if (list[i].kind != kind)
+			continue;
+		all &= tarn_job_ended(list[i].state);
+		if (tarn_job_ended(list[i].state))
+			assert_int_equal(list[i].state, TARN_JOB_DONE);
+	}
 	free(list);
-	return ended;
+	return all;
+}
+
+static bool resilver_ended(void)
+{
+	return ended(TARN_JOB_RESILVER);
 }
 
 static void resilvered(void)
 {
 	struct tarn_pool_status *s;
 
-	while (!resilver_ended())
+	while (!resilver_ended() || !ended(TARN_JOB_SCRUB))
 		usleep(1000);
 	assert_int_equal(tarn_pool_status(t.engine, FIXTURE_POOL, &s), 0);
 	for (uint32_t i = 0; i < s->ndevs; i++) {
@@ -282,15 +336,18 @@ static void resilvered(void)
 	tarn_pool_status_free(s);
 }
 
-/* Columns of all devices that are not up to date. */
+/* Columns of all devices that are not up to date, of which the states tell. */
 static uint64_t lacking(void)
 {
 	struct tarn_pool_status *s;
 	uint64_t n = 0;
 
 	assert_int_equal(tarn_pool_status(t.engine, FIXTURE_POOL, &s), 0);
-	for (uint32_t i = 0; i < s->ndevs; i++)
+	for (uint32_t i = 0; i < s->ndevs; i++) {
 		n += s->devs[i].stale;
+		assert_true(!s->devs[i].stale || s->devs[i].state != TARN_DEV_ONLINE);
+	}
+	assert_true(!n || s->state != TARN_DEV_ONLINE);
 	tarn_pool_status_free(s);
 	return n;
 }
@@ -299,9 +356,26 @@ static void clear(void)
 {
 	struct tarn_error err = {0};
 
+	no_wrong_content();
 	/* A device may fail while it comes back. */
 	if (tarn_pool_clear(t.engine, FIXTURE_POOL, &err) && !atomic_load(&t.happened))
 		fail_msg("clear: %s", err.text);
+}
+
+static int take_offline(unsigned dev)
+{
+	struct tarn_error err;
+
+	return tarn_pool_offline(t.engine, FIXTURE_POOL, t.path[dev], true, 0, &err);
+}
+
+static void bring_online(unsigned dev)
+{
+	struct tarn_error err = {0};
+
+	no_wrong_content();
+	if (tarn_pool_online(t.engine, FIXTURE_POOL, t.path[dev], 0, &err))
+		fail_msg("online: %s", err.text);
 }
 
 static bool faulted(unsigned dev)
@@ -426,15 +500,22 @@ static void fill_pool(void)
 	commit();
 }
 
-static void full(unsigned ndevs, enum tarn_group_kind kind)
+static void remove_filler(void)
 {
 	struct tarn_inode *root;
 	struct tarn_commit token;
 
+	assert_int_equal(tarn_root(t.ds, &root), 0);
+	assert_int_equal(tarn_unlink(NULL, root, "filler", 0, NULL, &token), 0);
+	tarn_inode_put(root);
+}
+
+static void full(unsigned ndevs, enum tarn_group_kind kind)
+{
 	begin(ndevs, kind);
 	change_files(40);
 	fill_pool();
-	for (unsigned round = 0; round < 2 * test_scale(); round++) {
+	for (unsigned round = 0; round < rounds(2); round++) {
 		unsigned dev = dice(ndevs);
 
 		lose(dev, 6);
@@ -444,15 +525,12 @@ static void full(unsigned ndevs, enum tarn_group_kind kind)
 			change_files(2);
 		verify_files();
 	}
-	/* A column that was made while its device was away may have found no slab there since. */
-	assert_int_equal(tarn_root(t.ds, &root), 0);
-	assert_int_equal(tarn_unlink(NULL, root, "filler", 0, NULL, &token), 0);
-	tarn_inode_put(root);
+	/* A column that was made while its device was away may have found no slab there since. It
+	   gets one when there is one. */
+	remove_filler();
 	while (lacking()) {
 		commit();
-		assert_int_equal(tarn_pool_resilver(t.engine, FIXTURE_POOL, NULL), 0);
-		while (!resilver_ended())
-			usleep(1000);
+		usleep(1000);
 	}
 	resilvered();
 	end();
@@ -476,12 +554,44 @@ static void test_full_raidz3(void **st)
 	full(5, TARN_GROUP_RAIDZ3);
 }
 
+/* What was made while a device was away finds no slab on it. The states tell, and it gets one when
+   there is one. */
+static void test_no_slab(void **st)
+{
+	struct sim *away;
+
+	(void)st;
+	begin(2, TARN_GROUP_MIRROR);
+	change_files(10);
+	export_pool();
+	away = t.media[0];
+	t.media[0] = NULL;
+	import_pool();
+	fill_pool();
+	t.media[0] = away;
+	atomic_store(&t.full, 0);
+	bring_online(0);
+	while (!resilver_ended())
+		usleep(1000);
+	for (unsigned i = 0; i < 5; i++) {
+		assert_true(lacking() > 0);
+		commit();
+	}
+	verify_files();
+	atomic_store(&t.full, -1);
+	while (lacking())
+		usleep(1000);
+	resilvered();
+	verify_files();
+	end();
+}
+
 /* The device that is being rebuilt fails again, or one that it is rebuilt from. */
 static void fails(unsigned ndevs, enum tarn_group_kind kind, bool source)
 {
 	begin(ndevs, kind);
 	change_files(40);
-	for (unsigned round = 0; round < 4 * test_scale(); round++) {
+	for (unsigned round = 0; round < rounds(4); round++) {
 		unsigned dev = dice(ndevs);
 		unsigned victim = source ? (dev + 1 + dice(ndevs - 1)) % ndevs : dev;
 
@@ -529,7 +639,7 @@ static void cuts(unsigned ndevs, enum tarn_group_kind kind)
 {
 	begin(ndevs, kind);
 	change_files(40);
-	for (unsigned round = 0; round < 4 * test_scale(); round++) {
+	for (unsigned round = 0; round < rounds(4); round++) {
 		unsigned dev = dice(ndevs);
 
 		lose(dev, 8);
@@ -556,7 +666,7 @@ static void test_log(void **st)
 	begin(2, TARN_GROUP_MIRROR);
 	change_files(40);
 	t.stable = true;
-	for (unsigned round = 0; round < 4 * test_scale(); round++) {
+	for (unsigned round = 0; round < rounds(4); round++) {
 		unsigned dev = dice(2);
 		struct sim *away;
 
@@ -604,21 +714,6 @@ static void test_cut_raidz2(void **st)
 
 /* ---- one is taken offline while another one fails ---- */
 
-static int take_offline(unsigned dev)
-{
-	struct tarn_error err;
-
-	return tarn_pool_offline(t.engine, FIXTURE_POOL, t.path[dev], true, 0, &err);
-}
-
-static void bring_online(unsigned dev)
-{
-	struct tarn_error err = {0};
-
-	if (tarn_pool_online(t.engine, FIXTURE_POOL, t.path[dev], 0, &err))
-		fail_msg("online: %s", err.text);
-}
-
 /* Not committed. */
 static void write_files(unsigned n)
 {
@@ -637,7 +732,7 @@ static void test_offline_or_failed(void **st)
 	(void)st;
 	begin(2, TARN_GROUP_MIRROR);
 	change_files(40);
-	for (unsigned round = 0; round < 24 * test_scale(); round++) {
+	for (unsigned round = 0; round < rounds(24); round++) {
 		unsigned dev = dice(2);
 		struct sim *other = t.media[!dev];
 		enum dev_op op = dice(4) ? DEV_WRITE : DEV_FLUSH;
@@ -671,7 +766,7 @@ static void offline_and_failed(unsigned ndevs, enum tarn_group_kind kind)
 {
 	begin(ndevs, kind);
 	change_files(40);
-	for (unsigned round = 0; round < 8 * test_scale(); round++) {
+	for (unsigned round = 0; round < rounds(8); round++) {
 		unsigned dev = dice(ndevs), victim = (dev + 1 + dice(ndevs - 1)) % ndevs;
 		pthread_t thread;
 
@@ -709,6 +804,7 @@ int main(void)
 	    cmocka_unit_test(test_full_mirror),
 	    cmocka_unit_test(test_full_raidz1),
 	    cmocka_unit_test(test_full_raidz3),
+	    cmocka_unit_test(test_no_slab),
 	    cmocka_unit_test(test_target_fails_mirror),
 	    cmocka_unit_test(test_target_fails_raidz2),
 	    cmocka_unit_test(test_source_fails_mirror),
