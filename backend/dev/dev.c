@@ -96,11 +96,13 @@ void dev_submit(struct dev *dev, struct dev_io *io)
 
 bool dev_pass(struct dev_io *io)
 {
-	struct dev_gate *gate = io->dev->gate;
+	struct dev_gate *gate;
 
-	if (!gate || io->ungated || io->result || (io->op != DEV_WRITE && io->op != DEV_DISCARD))
+	/* Ungated ones may be under way when the gate is set: they do not look at it. */
+	if (io->ungated || io->result || (io->op != DEV_WRITE && io->op != DEV_DISCARD))
 		return true;
-	return gate->pass(gate, io);
+	gate = io->dev->gate;
+	return !gate || gate->pass(gate, io);
 }
 
 void dev_resubmit(struct dev_io *io, int error)
