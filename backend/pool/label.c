@@ -39,7 +39,8 @@ static bool dev_good(const struct label_dev *dev, uint32_t slab_shift)
 	uint64_t table = 2 * (uint64_t)dev->table_pages * SECTOR_SIZE;
 
 	return dev->guid && terminated(dev->path, sizeof(dev->path)) &&
-	       dev->size % LABEL_AREA == 0 && dev->size <= INT64_MAX && dev->slab_count &&
+	       !(dev->flags & ~LABEL_DEV_OFFLINE) && dev->size % LABEL_AREA == 0 &&
+	       dev->size <= INT64_MAX && dev->slab_count &&
 	       (uint64_t)dev->table_pages * SLAB_PAGE_ENTRIES >= dev->slab_count &&
 	       dev->slab_start % LABEL_AREA == 0 && dev->slab_start >= LABEL_AREA + table &&
 	       dev->slab_start < dev->size &&
@@ -53,7 +54,7 @@ static bool log_dev_good(const struct label_dev *dev)
 	return dev->guid && terminated(dev->path, sizeof(dev->path)) &&
 	       dev->size % LABEL_AREA == 0 && dev->size <= INT64_MAX &&
 	       dev->size >= 3 * (uint64_t)LABEL_AREA && !dev->slab_start && !dev->slab_count &&
-	       !dev->table_pages;
+	       !dev->table_pages && !dev->flags;
 }
 
 static bool logs_good(const struct label *label)
